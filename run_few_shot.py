@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes a classifier from a few texts of each class, or from the names of the classes, evaluates it and predicts.
 
-The code is in bert_keras/commands/run_few_shot.py.
+Its settings are in bert_keras/tasks/few_shot/settings.py, its run is in bert_keras/programs/command.py.
 """
 
-from bert_keras.commands.run_few_shot import run_program
+from bert_keras.programs.command import PROGRAMS
 
 if __name__ == "__main__":
-    run_program()
+    PROGRAMS["run_few_shot"].run_program()

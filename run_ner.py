@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains a model that tags words, for example named entities (paper, section 5.3), evaluates it and predicts.
 
-The code is in bert_keras/commands/run_ner.py.
+Its settings are in bert_keras/tasks/tagging/settings.py, its run is in bert_keras/programs/command.py.
 """
 
-from bert_keras.commands.run_ner import run_program
+from bert_keras.programs.command import PROGRAMS
 
 if __name__ == "__main__":
-    run_program()
+    PROGRAMS["run_ner"].run_program()

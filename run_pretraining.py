@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Pre-trains BERT with masked LM and next sentence prediction on record files of examples.
 
-The code is in bert_keras/commands/run_pretraining.py.
+Its settings are in bert_keras/tasks/pretraining/settings.py, its run is in bert_keras/programs/command.py.
 """
 
-from bert_keras.commands.run_pretraining import run_program
+from bert_keras.programs.command import PROGRAMS
 
 if __name__ == "__main__":
-    run_program()
+    PROGRAMS["run_pretraining"].run_program()

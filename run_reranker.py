@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains a model that scores texts for a query, evaluates it and predicts.
 
-The code is in bert_keras/commands/run_reranker.py.
+Its settings are in bert_keras/tasks/reranking/settings.py, its run is in bert_keras/programs/command.py.
 """
 
-from bert_keras.commands.run_reranker import run_program
+from bert_keras.programs.command import PROGRAMS
 
 if __name__ == "__main__":
-    run_program()
+    PROGRAMS["run_reranker"].run_program()

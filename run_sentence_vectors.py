@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains vectors of texts: texts of similar meaning get similar vectors. Evaluates them and writes them.
 
-The code is in bert_keras/commands/run_sentence_vectors.py.
+Its settings are in bert_keras/tasks/vectors/settings.py, its run is in bert_keras/programs/command.py.
 """
 
-from bert_keras.commands.run_sentence_vectors import run_program
+from bert_keras.programs.command import PROGRAMS
 
 if __name__ == "__main__":
-    run_program()
+    PROGRAMS["run_sentence_vectors"].run_program()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains a model that finds answers to questions in texts (SQuAD 1.1 and 2.0), evaluates it and predicts.
 
-The code is in bert_keras/commands/run_squad.py.
+Its settings are in bert_keras/tasks/question_answering/settings.py, its run is in bert_keras/programs/command.py.
 """
 
-from bert_keras.commands.run_squad import run_program
+from bert_keras.programs.command import PROGRAMS
 
 if __name__ == "__main__":
-    run_program()
+    PROGRAMS["run_squad"].run_program()

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import Any
 
 from bert_keras import __version__
 from bert_keras.cli.program_names import GROUPS, MODULES
@@ -19,12 +20,22 @@ def main() -> None:
     elif name in MODULES:
         # Messages begin with this name, and commands in them with its first words.
         sys.argv = [f"{start} {name}", *sys.argv[2:]]
-        importlib.import_module(f"bert_keras.{MODULES[name]}").run_program()
+        load_program(name).run_program()
     else:
         names = {module.rpartition(".")[2]: subcommand for subcommand, module in MODULES.items()}
         near = closest(name.removesuffix(".py"), [*MODULES, *names], 0.5)
         advice = f'; did you mean "{names.get(near, near)}"?' if near else ""
         sys.exit(f'bert-keras: there is no subcommand "{name}"{advice} ({start} --help lists all)')
+
+
+def load_program(subcommand: str) -> Any:
+    """Returns the program of a subcommand: a module, or a training program."""
+    name = MODULES[subcommand]
+    if "." in name:
+        return importlib.import_module(f"bert_keras.{name}")
+    from bert_keras.programs.command import PROGRAMS
+
+    return PROGRAMS[name]
 
 
 def _help(start: str) -> str:

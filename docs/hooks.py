@@ -66,12 +66,16 @@ def on_page_markdown(markdown, page, config, files):
     path = page.file.src_uri
     name = pathlib.PurePosixPath(path).stem
     if path.startswith("reference/programs/"):
-        markdown = f"{markdown.partition('<!--')[0]}{program_page(load_program(name))}"
+        markdown = f"{markdown.partition('<!--')[0]}{program_page(load_program(name), name)}"
     return indent_lists(rewrite_links(markdown, path))
 
 
 def load_program(name):
-    """Returns the module of a program, such as "run_squad" or "build_vocab"."""
+    """Returns the module of a program, such as "build_vocab", or a training program, such as "run_squad"."""
+    from bert_keras.programs.command import PROGRAMS
+
+    if name in PROGRAMS:
+        return PROGRAMS[name]
     for folder in ("bert_keras/commands", "data_prep", "studies"):
         if (ROOT / folder / f"{name}.py").exists():
             name = f"bert_keras.{folder.rpartition('/')[2]}.{name}"
@@ -86,15 +90,15 @@ def load_program(name):
     return module
 
 
-def program_page(program):
+def program_page(program, name):
     """Returns Markdown: what a program says about itself, and a table of its flags for each group."""
     values = program.define_flags()
-    originals = original_flags(program.__name__.rpartition(".")[-1])
+    originals = original_flags(name)
     groups = {title: [] for title in ("This program", *GROUPS)}
     for title, flags in values.flags_by_module_dict().items():
         groups[title if title in GROUPS else "This program"] += [flag for flag in flags if flag.name in values]
     groups = {title: flags for title, flags in groups.items() if flags}
-    parts = [mark_flags(program.__doc__.strip())]
+    parts = [mark_flags(getattr(program, "usage", program.__doc__).strip())]
     if originals:
         parts.append(f"{_DAGGER} marks the flags of google-research/bert.")
     for title, flags in groups.items():

@@ -19,7 +19,12 @@ from machines import SKYLAKE
 
 # Derandomise, so that every run sees the same examples; no deadline, because timings depend on the load.
 settings.register_profile(
-    "project", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "project",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("project")
 
@@ -61,6 +66,14 @@ def plain_output(monkeypatch):
     """Make printed output independent of the terminal that the tests run in."""
     for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting():
+    """Do not wait for the disk at each file; a short run writes about fifty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

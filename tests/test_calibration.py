@@ -128,6 +128,7 @@ def test_the_held_out_share_of_a_file_is_the_same_later(flags, tmp_path):
     assert run({"output_dir": tmp_path / "out"}, "do_eval") == pytest.approx(metrics)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_without_evaluation_data_there_is_no_report(flags, tmp_path):
     train_classifier(
         noisy(40, 3),

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 from tiny_classes import table_in, texts, write_encoder, write_rows, write_start
+from training_programs import check_labels as program
 
 from bert_keras import check_labels
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import check_labels as program
 from bert_keras.programs import label_checks
 from bert_keras.programs.calls import TrainedModel
 from bert_keras.programs.suspects import are_confident, choose_next
@@ -189,6 +189,7 @@ def test_only_equal_texts_are_duplicates(encoder, rows, tmp_path):
     assert not {text for text, _ in unlike} & {one.text for one in check.duplicates}
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_folds_are_fine_tuned_once(rows, tmp_path):
     start = write_start(tmp_path / "start")
     data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")

@@ -14,8 +14,8 @@ import sys
 import pytest
 from tiny_bert import make_config
 
+from bert_keras.__main__ import load_program
 from bert_keras.cli.flags import parse
-from bert_keras.cli.program_names import MODULES
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import PretrainingModel, save_safetensors, weights_by_name
 
@@ -36,7 +36,10 @@ SHORTENED = {
         "NUM_STEPS, STEPS_A_ROUND = 240, 20": "NUM_STEPS, STEPS_A_ROUND = 20, 5",
         "NUM_STEPS, STEPS_A_ROUND = 450, 45": "NUM_STEPS, STEPS_A_ROUND = 20, 5",
     },
-    "your_own_csv": {"num_train_epochs=2,": "num_train_epochs=0.1,"},
+    "your_own_csv": {
+        "num_train_epochs=2,": "num_train_epochs=0.1,",
+        'export_model(run, export_dir=f"{run}_export")': 'export_model(run, export_dir=f"{run}_export", format="onnx")',
+    },
 }
 NEEDED = {
     **dict.fromkeys(("nbclient", "nbformat", "ipykernel"), "pip install -e '.[examples]'"),
@@ -112,7 +115,7 @@ class TestNotebook:
         for words in commands(read(path)):
             if words[:2] != ["git", "clone"]:
                 assert words[0] == "bert-keras", words
-                parse(importlib.import_module(f"bert_keras.{MODULES[words[1]]}").define_flags(), words[1:], "")
+                parse(load_program(words[1]).define_flags(), words[1:], "")
 
     def test_needs_the_package_and_no_files_of_the_clone(self, path):
         first, *others = sources(read(path), "code")

@@ -227,7 +227,15 @@ class TestMistakes:
             ("--export_dir=DIR/news --model_dir=DIR/news", "--export_dir=DIR/news holds evaluation.json, model, "),
             (
                 f"{NEWS} --eval_file=DIR/eval.csv",
-                "--eval_file measures the cost of --quantize; leave it out, or give --quantize",
+                "--eval_file is for the cost of --quantize; leave it out, or give --quantize",
+            ),
+            (
+                f"{NEWS} --max_loss=0.1",
+                "--max_loss is for the cost of --quantize; leave it out, or give --quantize",
+            ),
+            (
+                f"{PRETRAINED} --task=fill_mask --max_loss=0.1 --quantize=bfloat16",
+                "--max_loss is for fine-tuned models, which have a metric; leave it out",
             ),
             (
                 f"{NEWS} --format=onnx --check_file=DIR/eval.csv",
@@ -244,7 +252,7 @@ class TestMistakes:
             ),
             (
                 f"{NEWS} --format=web --quantize=float32 --eval_file=DIR/eval.csv",
-                "--eval_file measures the cost of --quantize; leave it out, or give --quantize",
+                "--eval_file is for the cost of --quantize; leave it out, or give --quantize",
             ),
             (
                 f"{NEWS} --format=web",
@@ -285,7 +293,7 @@ class TestMistakes:
         assert re.search(rf"accuracy [\d.]+ before, [\d.]+ now, on {len(labels)} evaluation examples", told)
 
     def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch):
-        def interrupt(source, folder, formats, quantize, check_texts, web_package):
+        def interrupt(source, folder, formats, quantize, max_loss, check_texts, web_package):
             source.write_model_files(folder)
             assert (formats, quantize, check_texts["text"].tolist()) == (("saved_model",), None, [b"he ate", b"so"])
             raise KeyboardInterrupt

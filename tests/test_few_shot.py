@@ -98,13 +98,13 @@ def test_the_same_command_with_the_same_seed_makes_the_same_model(flags, tmp_pat
 
 
 @pytest.mark.usefixtures("no_graphs")
-@pytest.mark.parametrize("step", [1, 3, 4])
-def test_an_interrupted_run_ends_as_a_whole_one(flags, tmp_path, step):
-    settings = {**flags, **FAST, "contrastive_epochs": 4}
+def test_an_interrupted_run_ends_as_a_whole_one(flags, tmp_path):
+    settings = {**flags, **FAST, "contrastive_epochs": 3}
     whole = run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        stop_after(patch, step)
-        run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "out")
+    for step in (1, 3):  # in training, and before the head is fitted
+        with pytest.MonkeyPatch.context() as patch:
+            stop_after(patch, step)
+            run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "out")
     assert run_few_shot(settings, "do_train", "do_eval", output_dir=tmp_path / "out") == whole
     first, second = (
         weights_of(ClassifierModel.from_checkpoint(tmp_path / name / "model")) for name in ("whole", "out")
@@ -247,7 +247,7 @@ def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_
 
 
 @pytest.mark.parametrize(
-    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("saved_model", "litert", "web"))]
+    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("litert", "web"))]
 )
 def test_exports_give_the_same_answers(trained, tmp_path, format_):
     if format_ == "web":

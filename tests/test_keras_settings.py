@@ -9,7 +9,6 @@ import sys
 
 import keras
 import pytest
-from eager import without_graphs
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 from states import assert_bit_equal, weights_in
@@ -69,17 +68,11 @@ def answers(folders):
     return found
 
 
-@pytest.fixture(scope="module")
-def expected(folders):
-    with without_graphs():
-        return answers(folders)
-
-
-@pytest.mark.slow  # opens each kind of model three times; the tests of conversion and training below are quick
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.slow  # opens each kind of model twice; the tests of conversion and training below are quick
 @pytest.mark.usefixtures("no_graphs")
-def test_answers_are_the_same(folders, expected, name):
-    with settings_of_user(**SETTINGS[name]):
+def test_answers_are_the_same(folders):
+    expected = answers(folders)
+    with settings_of_user(**SETTINGS["other"]):
         assert answers(folders) == expected
 
 

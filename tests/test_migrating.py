@@ -6,16 +6,10 @@ import re
 
 import pytest
 from guards import at_least
+from training_programs import run_classifier, run_pretraining, run_squad
 
 from bert_keras.cli.other_names import name_here
-from bert_keras.commands import (
-    convert_checkpoint,
-    extract_features,
-    predict,
-    run_classifier,
-    run_pretraining,
-    run_squad,
-)
+from bert_keras.commands import convert_checkpoint, extract_features, predict
 from bert_keras.data_prep import create_pretraining_data
 
 PAGE = (pathlib.Path(__file__).resolve().parents[1] / "docs" / "guides" / "migrating.md").read_text(encoding="utf-8")

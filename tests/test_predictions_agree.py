@@ -14,8 +14,8 @@ from fine_tuned_models import (
 )
 from known_models import random_model, write_model
 from tiny_squad import write_squad
+from training_programs import run_classifier, run_ner, run_squad
 
-from bert_keras.commands import run_classifier, run_ner, run_squad
 from bert_keras.modeling import TokenClassifierModel
 from bert_keras.prediction import open_model
 
@@ -28,7 +28,7 @@ TEXTS = ["he was hungry", f"so {LETTERS} he ate {LETTERS}", "she walks", "the ca
 
 def predict(program, run, file):
     """Writes the prediction files of a fine-tuned model into its run folder."""
-    name = program.__name__.rpartition(".")[2]
+    name = program.name
     program.main([f"{name}.py", "--do_predict", f"--predict_file={file}", f"--output_dir={run}"])
 
 
@@ -41,7 +41,9 @@ def test_classes_of_texts(tmp_path):
     start = write_model(tmp_path / "start", random_model(**ONE_LAYER))
     flags = [f"--train_file={tmp_path / 'train.tsv'}", f"--predict_file={tmp_path / 'test.tsv'}", "--doc_stride=4"]
     flags += [f"--init_checkpoint={start}", f"--output_dir={tmp_path / 'run'}", "--max_seq_length=16"]
-    run_classifier.main(["run_classifier.py", "--do_train", "--do_predict", "--train_batch_size=8", *flags])
+    run_classifier.main(
+        ["run_classifier.py", "--do_train", "--do_predict", "--train_batch_size=8", "--num_train_epochs=1", *flags]
+    )
     lines = (tmp_path / "run" / "test_results.tsv").read_text().splitlines()
     for answer, line in zip(open_model(tmp_path / "run")(TEXTS), lines, strict=True):
         assert list(answer.probabilities.values()) == pytest.approx([float(x) for x in line.split("\t")], abs=1e-6)

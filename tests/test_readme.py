@@ -7,16 +7,8 @@ import shlex
 import pytest
 from blocks import blocks_of, logical_lines, pages
 from guards import at_least
-
-from bert_keras.cli.flags import parse
-from bert_keras.commands import (
+from training_programs import (
     check_labels,
-    check_tpu,
-    convert_checkpoint,
-    evaluate_predictions,
-    export_model,
-    extract_features,
-    predict,
     run_classifier,
     run_few_shot,
     run_ner,
@@ -24,6 +16,16 @@ from bert_keras.commands import (
     run_reranker,
     run_sentence_vectors,
     run_squad,
+)
+
+from bert_keras.cli.flags import parse
+from bert_keras.commands import (
+    check_tpu,
+    convert_checkpoint,
+    evaluate_predictions,
+    export_model,
+    extract_features,
+    predict,
     serve,
 )
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam

@@ -134,7 +134,7 @@ def test_other_examples_under_the_same_names_are_refused(files, whole, write_rec
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from bert_keras.commands import run_pretraining
+from bert_keras.programs.command import PROGRAMS
 import tensorflow as tf
 from bert_keras.engine import loop
 places, argv = sys.argv[2].split(","), sys.argv[3:]
@@ -160,7 +160,7 @@ for place in places:
     process = os.fork()
     if not process:
         tf.config.run_functions_eagerly(True)
-        run_pretraining.main(["run_pretraining.py", *argv])
+        PROGRAMS["run_pretraining"].main(["run_pretraining.py", *argv])
         sys.stdout.flush()
         os._exit(0)
     print(place, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)

@@ -12,9 +12,10 @@ import keras
 import numpy as np
 import pytest
 from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
+from training_programs import run_classifier
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import predict, run_classifier
+from bert_keras.commands import predict
 from bert_keras.modeling import open_checkpoint
 from bert_keras.programs import demo
 from bert_keras.tasks.finetuning.model_dir import is_model_of
@@ -243,6 +244,7 @@ def test_what_is_not_a_kind_of_labels_is_told_its_program(kind, message, capsys)
     assert capsys.readouterr().err == expected
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_first_update_with_bias_correction_has_the_length_of_the_learning_rate(files, tmp_path):
     """Without it, it is 3.16 times as long: `m` is 0.1 g, and the root of `v` 0.0316 |g|."""
     changes = []

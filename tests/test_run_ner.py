@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 from known_models import TOKENS, make_config, write_model
+from training_programs import run_ner
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import run_ner
 from bert_keras.modeling import PretrainingModel, open_checkpoint
 from bert_keras.tasks.tagging.task import TokenClassification
 
@@ -105,6 +105,7 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     assert other == metrics
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_an_encoder_that_the_task_freezes_stays_as_it_is(run, start, tmp_path, monkeypatch):
     monkeypatch.setattr(TokenClassification, "frozen", ("bert/",))
     with pytest.raises(ValueError, match="^layer_decay does not apply: this task leaves the encoder as it is"):

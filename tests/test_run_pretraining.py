@@ -10,8 +10,6 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,9 +17,9 @@ import tensorflow as tf
 from eager import without_graphs
 from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
+from training_programs import run_pretraining
 from training_runs import assert_near, rows_of
 
-from bert_keras.commands import run_pretraining
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.engine.distribution import tpu
 from bert_keras.engine.evaluation_pass import Evaluator
@@ -212,6 +210,10 @@ def test_damaged_records_are_named_when_they_are_packed_or_evaluated(files, agai
         run({**again, "eval_file": path}, do_train=False, eval_steps=0)
 
 
+def without_config(flags):
+    return {name: value for name, value in flags.items() if name != "bert_config_file"}
+
+
 @pytest.mark.usefixtures("no_graphs")
 def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     files, golden_dir, write_records, capsys
@@ -222,7 +224,8 @@ def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     # The evaluation leaves the folder free for training.
     run(flags, do_eval=True)
     assert "loaded 46 of 46 weights" in capsys.readouterr().out
-    run(flags, do_train=True, num_train_steps=1, num_warmup_steps=0)
+    # The folder of the checkpoint has the config, too.
+    run(without_config(flags), do_train=True, num_train_steps=1, num_warmup_steps=0)
     start, weights = open_checkpoint(golden / "bert_model.ckpt"), weights_in(files["output_dir"])
     for name in start.names:
         # One update moves a weight by at most the rate times 0.1 / sqrt(0.001), and the decay.
@@ -239,6 +242,8 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
     write_records(files["input_file"], 8, vocab_size=211)
     flags = {**files, "bert_config_file": golden / "bert_config.json", "do_eval": True}
     flags["init_checkpoint"] = tmp_path / "encoder" / "encoder.ckpt"
+    with pytest.raises(FileNotFoundError, match="encoder has no bert_config.json or config.json; put it"):
+        run(without_config(flags))
     message = "encoder.ckpt lacks 7 of the model's 46 weights: cls/.*; take a checkpoint .* or give allow_"
     with pytest.raises(ValueError, match=message):
         run(flags)
@@ -330,13 +335,3 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     assert (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns == records
     assert run_pretraining.main(shlex.split(command)[1:]) == metrics
     assert capsys.readouterr().out.count("nothing to train") == 2
-
-
-@pytest.mark.slow  # a process with TensorFlow
-def test_it_runs_as_a_program_from_anywhere(tmp_path):
-    command = [sys.executable, str(ROOT / "run_pretraining.py"), "--do_train"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == (
-        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)\n"
-    )

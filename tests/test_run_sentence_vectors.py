@@ -7,11 +7,11 @@ import keras
 import numpy as np
 import pytest
 from known_models import TOKENS, make_config, write_model
+from training_programs import run_sentence_vectors
 from training_runs import rows_of, stop_after
 
 from bert_keras import open_model, train_sentence_vectors
-from bert_keras.cli.flags import run_main
-from bert_keras.commands import predict, run_sentence_vectors
+from bert_keras.commands import predict
 from bert_keras.modeling import PretrainingModel, SentenceModel, open_checkpoint
 
 WORDS = ["paris", "london", "france", "he", "she", "walking", "hungry", "capital"]
@@ -217,8 +217,3 @@ def test_the_vector_of_cls_is_refused_for_a_model_that_reads_left_to_right(run, 
         run("train", train_file="pairs.tsv", init_checkpoint=decoder, pooling="cls")
     with pytest.raises(ValueError, match="^the model reads left to right"):
         SentenceModel(make_config(is_decoder=True), "cls")
-
-
-def test_the_program_prints_a_mistake_in_one_line(capsys):
-    assert run_main(run_sentence_vectors.main, ["run_sentence_vectors.py", "--do_train", "--output_dir=out"]) == 1
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1

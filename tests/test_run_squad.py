@@ -10,9 +10,9 @@ import shutil
 import keras
 import pytest
 from tiny_squad import LEARNING, paragraphs, without_answers, write_squad, write_start
+from training_programs import run_squad
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import run_squad
 from bert_keras.modeling import open_checkpoint
 from bert_keras.tasks.question_answering.metrics import squad_v1_metrics, squad_v2_metrics
 

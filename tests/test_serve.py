@@ -86,7 +86,7 @@ def handles(process, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", [0, 2, "serving at"])
+@pytest.mark.parametrize("moment", [2, "serving at"])
 def test_a_signal_at_the_start_ends_the_program(folder, moment):
     """In particular while modules or models load and while models warm up, when TensorFlow's threads run."""
     command = [sys.executable, str(ROOT / "serve.py"), "--port=0", f"--model=tiny={folder}", "--task=score"]

@@ -162,14 +162,6 @@ def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files,
     assert_close(weights_in(tmp_path / "one"), weights_in(tmp_path / "run"))
 
 
-def test_workers_with_unlike_commands_are_all_refused(files, tmp_path):
-    unlike = PRETRAIN.replace("*sys.argv[5:]]", "*sys.argv[5:], '--seed=' + index]")
-    for status, _, error in run_workers(2, unlike, *NOTHING, *argv_of(files, output_dir=tmp_path / "run")[1:]):
-        assert status == 1
-        assert "the 2 workers do not have the same seed (here" in error
-    assert not (tmp_path / "run" / "run_config.json").exists()
-
-
 # Fine-tunes, keeps the best of several evaluations, and predicts.
 FINE_TUNE = """
 import sys

@@ -82,7 +82,7 @@ def test_every_program_has_a_page():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_reference_explains_every_flag(name):
     program = hooks.load_program(name)
-    values, page = program.define_flags(), hooks.program_page(program)
+    values, page = program.define_flags(), hooks.program_page(program, name)
     for flag in at_least(2, values):
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `--{flag}`{{#{flag}}} ")]
         meaning = re.sub(r"^<.*?>: |;\n.*", "", values[flag].help)
@@ -97,7 +97,7 @@ def test_no_guide_repeats_the_flags():
 
 
 def test_the_table_of_flags():
-    page = hooks.program_page(hooks.load_program("run_squad"))
+    page = hooks.program_page(hooks.load_program("run_squad"), "run_squad")
     assert "| `--max_seq_length`{#max_seq_length} † | integer | `384` |" in page
     assert "| `--learning_rate`{#learning_rate} † | numbers | `5e-05` |" in page
     assert "| `--answer_text`{#answer_text} | `release`, `offsets` | `release` | Text of an answer" in page

@@ -4,16 +4,17 @@ import os
 import re
 import sys
 
-# Module, below bert_keras, and purpose of each subcommand.
+# Program and purpose of each subcommand. A program with a dot is a module below bert_keras, the others are training
+# programs, see programs/command.py.
 GROUPS = {
     "Train": {
-        "classify": ("commands.run_classifier", "classes, numbers, several labels or multiple choice"),
-        "few-shot": ("commands.run_few_shot", "a classifier from a few labels of each class"),
-        "tag": ("commands.run_ner", "tags of words, such as names"),
-        "answer": ("commands.run_squad", "answers to questions in a text"),
-        "rerank": ("commands.run_reranker", "the order of texts for a query"),
-        "vectors": ("commands.run_sentence_vectors", "vectors of texts, for similarity and search"),
-        "pretrain": ("commands.run_pretraining", "BERT itself, on your own text"),
+        "classify": ("run_classifier", "classes, numbers, several labels or multiple choice"),
+        "few-shot": ("run_few_shot", "a classifier from a few labels of each class"),
+        "tag": ("run_ner", "tags of words, such as names"),
+        "answer": ("run_squad", "answers to questions in a text"),
+        "rerank": ("run_reranker", "the order of texts for a query"),
+        "vectors": ("run_sentence_vectors", "vectors of texts, for similarity and search"),
+        "pretrain": ("run_pretraining", "BERT itself, on your own text"),
     },
     "Use a model": {
         "predict": ("commands.predict", "answers for your texts"),
@@ -23,7 +24,7 @@ GROUPS = {
         "evaluate": ("commands.evaluate_predictions", "scores of predictions against the correct answers"),
     },
     "Check": {
-        "check-labels": ("commands.check_labels", "wrong labels, and the texts to label next"),
+        "check-labels": ("check_labels", "wrong labels, and the texts to label next"),
         "check-model": ("commands.check_model", "how a model of another library is read"),
         "check-tpu": ("commands.check_tpu", "whether a training step fits on a TPU, without one"),
     },

@@ -13,6 +13,7 @@ import numpy as np
 import rich.console
 
 from bert_keras.cli.flags import require
+from bert_keras.engine.distribution.devices import workers_of_tf_config
 from bert_keras.engine.report import Callbacks
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, RunDir, read_run_config
@@ -45,6 +46,11 @@ class _Reached(Exception):  # noqa: N818
 def verify_run(settings: RunSettings, program: str, open_run: Open, console: rich.console.Console) -> None:
     """Repeats the last steps of a run in a temporary folder next to it. Raises a `Mistake` if a number differs."""
     require(settings, ("output_dir",))
+    if settings.coordinator_address or settings.strategy in ("auto", "multi_worker") and workers_of_tf_config()[0][1:]:
+        raise Mistake(
+            "{verify} repeats the steps in one process, but this is one of several; start it once, without "
+            "{coordinator_address} and the environment variable TF_CONFIG"
+        )
     folder = settings.output_dir
     if paths.is_remote(folder):
         raise Mistake("{verify} needs a local folder, but {output_dir} is {}; copy the run, and give the copy", folder)

@@ -27,6 +27,8 @@ from bert_keras.tasks import ability_of, graph_of, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")
 
+_OF_COST = ("eval_file", "max_loss")
+
 
 def run(options: Export) -> dict[str, Any]:
     """Runs export_model.py with its settings; returns the content of export.json."""
@@ -44,7 +46,7 @@ def run(options: Export) -> dict[str, Any]:
     web_package = find_package(options.onnxruntime_web) if "web" in options.format else None
     source = _open_fine_tuned(options, model) if options.model_dir else _open_pretrained(options, model)
     with whole_folder(options.export_dir, last=("export.json",)) as folder:
-        written = write_export(source, folder, options.format, options.quantize, texts, web_package)
+        written = write_export(source, folder, options.format, options.quantize, options.max_loss, texts, web_package)
     log.info("the export is in %s; its README.md shows how to call it", options.export_dir)
     return written
 
@@ -122,8 +124,8 @@ def _check_flags(options: Export) -> None:
         require(options, ("task",))
         if options.task not in OF_TASK or (options.is_pair, options.words) != (None, None):
             raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", options.task)
-        if options.eval_file:
-            raise Mistake("{eval_file} is for fine-tuned models, which have a metric; leave it out")
+        if wrong := [Setting(name) for name in _OF_COST if name in options.given]:
+            raise Mistake("{} is for fine-tuned models, which have a metric; leave it out", wrong[0])
         for task in set(OF_TASK) - {options.task}:
             if wrong := [name for name in OF_TASK[task] if name in options.given]:
                 raise Mistake("{} is for {task}={}; leave it out for {task}={}", Setting(wrong[0]), task, options.task)
@@ -131,8 +133,9 @@ def _check_flags(options: Export) -> None:
     check_formats(options.format, options.quantize)
     if options.onnxruntime_web and "web" not in options.format:
         raise Mistake("{onnxruntime_web} is for {format}=web; leave it out")
-    if options.eval_file and not _quantizes(options):
-        raise Mistake("{eval_file} measures the cost of {quantize}; leave it out, or give {quantize}")
+    wrong = [Setting(name) for name in _OF_COST if name in options.given]
+    if wrong and not _quantizes(options):
+        raise Mistake("{} is for the cost of {quantize}; leave it out, or give {quantize}", wrong[0])
     if options.check_file and "saved_model" not in options.format:
         raise Mistake("{check_file} has texts, and only a SavedModel takes text; leave it out")
     if options.eval_file and not paths.exists(options.eval_file):
@@ -159,6 +162,8 @@ def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
         task = reopen_evaluation(evaluated, model.settings, model, options.eval_file)
         if any(is_calibrated(name, options.quantize) for name in options.format):
             calibration = training_features(evaluated, model.settings, model) or task.eval_features
+    if "max_loss" in options.given and not task:
+        raise Mistake("{max_loss} needs evaluation data, and {} has no run; give {eval_file}", options.model_dir)
     return Source(name_of(str(options.model_dir)), predictor, model.settings, run, task, calibration)
 
 

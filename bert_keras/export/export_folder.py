@@ -30,15 +30,17 @@ def write_export(
     source: Source,
     folder: pathlib.Path,
     formats: Sequence[str],
-    quantize: str | None = None,
+    quantize: str | None,
+    max_loss: float,
     check_texts: dict[str, np.ndarray] | None = None,
     web_package: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """Writes an export of a Source into an empty folder, and compares it with the model.
 
-    check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts.
-    web_package is the result of `find_package`, for the format "web". Returns the contents of export.json. Raises
-    ValueError if a format does not support the model, or if its outputs differ.
+    max_loss is the share of its metric that `quantize` may cost. check_texts are the texts to check the SavedModel with
+    (see `read_check_texts`); None for built-in texts. web_package is the result of `find_package`, for the format
+    "web". Returns the contents of export.json. Raises ValueError if a format does not support the model, if its outputs
+    differ, or if its metric loses more.
     """
     source.write_model_files(folder)
     entries, answer = {}, {}
@@ -72,7 +74,9 @@ def write_export(
         "task": source.settings["task"],
         "formats": entries,
         "costs": [
-            cost_of(name, source, folder, each["quantize"]) for name, each in entries.items() if each["quantize"]
+            cost_of(name, source, folder, each["quantize"], max_loss)
+            for name, each in entries.items()
+            if each["quantize"]
         ],
         "versions": versions(entries),
     }

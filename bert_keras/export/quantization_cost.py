@@ -17,6 +17,7 @@ from bert_keras.export.checks.agreement import random_features
 from bert_keras.export.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.source import Source
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS
 
 log = logging.getLogger("bert_keras")
@@ -25,10 +26,11 @@ _TIMED_ROWS, _TIMED_TOKENS = 32, 128
 _BATCH_SIZE = 8
 
 
-def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str) -> str:
+def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str, max_loss: float) -> str:
     """Writes a format again without quantization, and compares it with the one in the folder of the export.
 
-    Logs and returns the result, a sentence.
+    Logs and returns the result, a sentence. Raises a Mistake if the metric, of which a higher one is better, loses a
+    larger share than `max_loss`.
     """
     with tempfile.TemporaryDirectory() as scratch:
         plain, network_format = pathlib.Path(scratch), "onnx" if name == "web" else name
@@ -55,6 +57,15 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str) -> s
             f"{source.task.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} evaluation examples"
         )
     log.info("%s", told)
+    if source.task and metrics[0] - metrics[1] > max_loss * abs(metrics[0]):
+        raise Mistake(
+            "{quantize}={} costs {:.1%} of {}, more than {max_loss}={}; give more training data or another {format}, "
+            "leave {quantize} out, or accept it with a higher {max_loss}",
+            quantize,
+            (metrics[0] - metrics[1]) / abs(metrics[0]),
+            source.task.metric,
+            max_loss,
+        )
     return told
 
 

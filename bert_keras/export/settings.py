@@ -31,6 +31,9 @@ class Export(Settings, ModelSettings, OpenFacts):
         "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES
     )
     eval_file: str | None = setting("Data to measure {quantize} on. If not given: as in the run.", None)
+    max_loss: float = setting(
+        "Share of its metric that {quantize} may cost, as 0.02; a higher cost ends the export.", 0.05, lower_bound=0
+    )
     check_file: str | None = setting("Texts to check the SavedModel with. If not given: built in.", None)
     onnxruntime_web: str | None = setting("web: file of that package. If not given: from npm.", None)
     max_seq_length: int | None = setting("Maximum tokens in a text. If not given: as many as fit.", None, lower_bound=5)

@@ -23,7 +23,6 @@ from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
-from bert_keras.settings.model_files import WORDS
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
@@ -182,12 +181,9 @@ class ModelFolder(ForeignFolder):
             return self._of_other_library
         if values is None:
             raise without_task(self, self.folder)
-        # Earlier versions stored no rule for the words of taggers, because they had only CoNLL's.
-        absent = {"words": WORDS[0]} if values["task"] == "token_classification" else {}
         for name, value in self._facts.items():
-            stored = values.get(name, absent.get(name))
-            if value not in (None, stored):
-                raise Mistake("{}={}, but {} has {}; leave it out", Setting(name), value, self, stored)
+            if value not in (None, values.get(name)):
+                raise Mistake("{}={}, but {} has {}; leave it out", Setting(name), value, self, values.get(name))
         return values
 
     @functools.cached_property

@@ -2,8 +2,10 @@
 
 import dataclasses
 import importlib
+import inspect
 import logging
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -11,11 +13,12 @@ import rich.console
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse
+from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
+from bert_keras.settings.groups import RunSettings
 from bert_keras.storage import paths
 from bert_keras.tasks import ability_of, settings_class_of, settings_of
 from bert_keras.tasks.dry_run.look import check_files, has_look, show_files
@@ -58,16 +61,44 @@ class Program:
         module: of `programs`. Its `open_run` takes the settings, a console and callbacks, and returns a run, whose
             `execute` returns a `engine.report.Result`. Its `to_file` takes data in memory and their name, and returns
             the content of a file, as bytes, and its ending.
+        has_demo: whether it runs a demo if it is started without flags.
     """
 
     name: str
     function: str
     module: str
+    has_demo: bool = False
 
     @property
     def settings(self) -> type[Settings]:
         """The class of its settings."""
         return settings_class_of(self.name)
+
+    @property
+    def usage(self) -> str:
+        """The text above its flags in `--help`."""
+        return inspect.cleandoc(cast(Any, self.settings).usage)
+
+    def main(self, argv: list[str]) -> dict[str, float] | None:
+        """Runs the program with its flags, and returns the metrics of the last evaluation."""
+        texts: Sequence[str] = ()
+        if self.has_demo and len(argv) == 1:
+            # By its name, because a run from Python must not load the builder of examples.
+            demo = importlib.import_module("bert_keras.programs.demo")
+            argv, texts = demo.prepare_demo(argv[0], self.name)
+        settings, instead = self.read(argv)
+        run = self.open_run(settings, instead, open_console())
+        if run is None:
+            return None
+        result = run.execute()
+        # A check of labels leaves no model.
+        if result.is_complete and isinstance(settings, RunSettings):
+            _show_next_steps(argv[0], settings, texts, result.is_useful)
+        return result.metrics
+
+    def run_program(self) -> None:
+        """Runs the program from the command line."""
+        sys.exit(run_main(self.main, sys.argv))
 
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""
@@ -85,10 +116,10 @@ class Program:
         names |= {"verify"} if has_checkpoints else set()
         return [field for field in setting_fields(Instead) if field.name in names]
 
-    def read(self, argv: Sequence[str], usage: str | None) -> tuple[Any, str | None]:
+    def read(self, argv: Sequence[str]) -> tuple[Any, str | None]:
         """Returns the settings of a command line, and what it does instead of its run: "dry_run", "verify" or None."""
         values = self.define_flags()
-        parse(values, argv, usage)
+        parse(values, argv, self.usage)
         names = [field.name for field in self._instead if values[field.name].value]
         if len(names) > 1:
             raise Mistake("{dry_run} and {verify} do different things; give one of them")
@@ -117,10 +148,10 @@ PROGRAMS = {
     program.name: program
     for program in (
         Program("check_labels", "check_labels", "label_checks"),
-        Program("run_classifier", "train_classifier", "classifier"),
+        Program("run_classifier", "train_classifier", "classifier", has_demo=True),
         Program("run_few_shot", "train_few_shot", "few_shot"),
         Program("run_ner", "train_ner", "ner"),
-        Program("run_pretraining", "pretrain", "pretraining"),
+        Program("run_pretraining", "pretrain", "pretraining", has_demo=True),
         Program("run_reranker", "train_reranker", "reranker"),
         Program("run_sentence_vectors", "train_sentence_vectors", "sentence_vectors"),
         Program("run_squad", "train_squad", "squad"),
@@ -128,29 +159,11 @@ PROGRAMS = {
 }
 
 
-def run_command(
-    argv: list[str], program: Program, usage: str | None, texts: Sequence[str] = ()
-) -> dict[str, float] | None:
-    """Runs a training program, and returns the metrics of the last evaluation.
-
-    Args:
-        argv: the program and its flags.
-        program: what runs.
-        usage: the text above the flags in `--help`.
-        texts: arguments of predict.py for a text to try the model on; default: words that say what to give.
-    """
-    settings, instead = program.read(argv, usage)
-    run = program.open_run(settings, instead, open_console())
-    if run is None:
-        return None
-    result = run.execute()
-    if result.is_complete:
-        _show_next_steps(argv[0], settings, texts, result.is_useful)
-    return result.metrics
-
-
 def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_useful: bool) -> None:
-    """Logs the reports of a run, and commands for its model that can be copied, if it is useful."""
+    """Logs the reports of a run, and commands for its model that can be copied, if it is useful.
+
+    `texts`: arguments of predict.py for a text to try the model on; default: words that say what to give.
+    """
     folder = settings.output_dir
     only_predicts = not settings.do_train and not settings.do_eval
     names = [name for name in _REPORTS if name.startswith("predictions") or not only_predicts]

@@ -13,7 +13,6 @@ from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.config import BertConfig
-from bert_keras.programs.command import Program, run_command
 from bert_keras.tasks.reports.commands import command_line, shown_path
 
 log = logging.getLogger("bert_keras")
@@ -50,24 +49,27 @@ class _Demo:
     text: str
 
 
-def run_demo(program_file: str, program: Program) -> dict[str, float] | None:
-    """Runs a program that was started without flags on sample data, and returns the metrics.
+def prepare_demo(program_file: str, program: str) -> tuple[list[str], list[str]]:
+    """Prepares the demo of a program that was started without flags, and logs its command.
 
     Args:
         program_file: path of the program.
-        program: what runs; it determines the demo.
+        program: its name, which determines the demo.
+
+    Returns:
+        the command line of the demo, and a text to try its model on.
     """
     if os.path.isfile(_DEMO_DIR):
         raise Mistake("{} is a file, but the demo needs a folder of this name; rename the file", _DEMO_DIR)
     open_console()
     program_file = shown_path(program_file)
-    demo = _DEMOS[program.name]
+    demo = _DEMOS[program]
     log.info("No flags were given, so this is a demo: it %s. All of it goes into %s/.", demo.purpose, _DEMO_DIR)
     os.makedirs(_DEMO_DIR, exist_ok=True)
     values = {**demo.prepare(), "output_dir": demo.output_dir}
     arguments = ["--do_train", "--do_eval", *(f"--{name}={value}" for name, value in values.items())]
     log.info("It is the same as this command:\n%s", command_line([program_file, *arguments]))
-    return run_command([program_file, *arguments], program, None, [demo.text])
+    return [program_file, *arguments], [demo.text]
 
 
 def _prepare_pretraining() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, Data, TrainedModel, call, takes
 from bert_keras.programs.data import DataFiles, iterate, to_json
-from bert_keras.settings.fields import REQUIRED, checked_arguments, part, setting_fields
+from bert_keras.settings.fields import checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
@@ -47,7 +47,8 @@ def open_run(
     settings = over_run_config(settings, "run_pretraining")
     check_given_checkpoint(settings, "run_pretraining")
     is_only_evaluated = settings.eval_file and not settings.do_train
-    require(settings, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
+    config = () if settings.init_checkpoint else ("bert_config_file",)
+    require(settings, (*config, *(() if is_only_evaluated else ("input_file",)), "output_dir"))
     settings = completed(settings, path_lists=("input_file", "eval_file"))
     settings.check_effects()
     for name, reason in (
@@ -67,7 +68,7 @@ def open_run(
 class _Arguments(Arguments, PretrainingSettings, PretrainingDataSettings, TextOptions, Cleaning, Data):
     """The arguments of `pretrain`."""
 
-    bert_config_file: str | os.PathLike[str] = REQUIRED
+    bert_config_file: str | os.PathLike[str] | None = None
     vocab_file: str | os.PathLike[str] | None = None
     do_lower_case: bool = True
     strip_accents: bool | None = None
@@ -85,7 +86,8 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
             a table, or a finite `tf.data.Dataset`. The call writes documents and the examples that it builds to
             `output_dir/data`.
         eval_data: data to evaluate on, in one of these forms.
-        bert_config_file: the config of the model: a file, or the name of a released model.
+        bert_config_file: the config of the model: a file, or the name of a released model. Default: the config next to
+            `init_checkpoint`.
         vocab_file: the vocabulary; texts need it.
         settings: the other flags of run_pretraining.py by name; for texts also the settings of the examples, which are
             flags of create_pretraining_data.py, such as `dupe_factor`.

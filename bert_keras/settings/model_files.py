@@ -4,7 +4,7 @@ import dataclasses
 
 from bert_keras.settings.fields import free, setting
 
-# Rules by which a tagger splits texts into words: as in tagged corpora, or as the tokenizer of the model does.
+# Rules that split texts into words with tags: as in tagged corpora, or as the tokenizer of the model does.
 WORDS = ("conll", "transformers")
 
 
@@ -37,4 +37,6 @@ class OpenFacts:
     title = "Models of other libraries"
 
     is_pair: bool | None = setting("Whether a classifier of another library takes pairs of texts.", None)
-    words: str | None = setting("Words of a tagger from elsewhere. If not given: transformers.", None, choices=WORDS)
+    words: str | None = setting(
+        "Words of a model with tags from elsewhere. If not given: transformers.", None, choices=WORDS
+    )

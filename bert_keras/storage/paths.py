@@ -51,7 +51,7 @@ def check_address(path: str | os.PathLike) -> None:
         )
 
 
-def identity(path: str | os.PathLike) -> object:
+def file_id(path: str | os.PathLike) -> object:
     """Returns what is equal for all paths of the same file or folder, also through links, if it exists."""
     path = local(path)
     if is_remote(path):

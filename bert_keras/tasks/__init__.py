@@ -116,8 +116,6 @@ def settings_of(model: "ModelFolder") -> dict[str, Any]:
             ", ".join(abilities(**{fact: True})),
         )
     for name, (needed, is_right) in {"max_seq_length": LENGTH, **(ability.settings or {})}.items():
-        if name not in values and name in ability.optional:
-            continue
         if name not in values:
             raise Mistake(
                 "{} has no {}, which the task {} needs; take the file that the training wrote", file, name, task

@@ -45,7 +45,6 @@ class Ability:
         head: name of its head, as in `modeling.checkpoints`; None: the encoder alone.
         settings: the checks of its settings in task.json, in addition to max_seq_length, by name. None: the task has no
             task.json, because it cannot be exported.
-        optional: the settings that a task.json may lack, because earlier versions did not write them.
         purpose: what a model of this task does, for its card; "{texts}" and "{num_labels}" are filled in.
         is_fine_tuned: whether its models come from a training program and have a task.json.
         is_pretrained: whether a pre-trained model can do it.
@@ -66,7 +65,6 @@ class Ability:
     route: str
     head: str | None = None
     settings: Mapping[str, Check] | None = None
-    optional: tuple[str, ...] = ()
     purpose: str = ""
     is_fine_tuned: bool = True
     is_pretrained: bool = False

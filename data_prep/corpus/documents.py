@@ -145,9 +145,9 @@ def _without_own(files: list[str], own_files: Collection[str], pattern: str) -> 
 def _files_of(folder: str, above: Collection[object] = ()) -> list[str]:
     """Returns the files of a folder and of the folders inside, sorted.
 
-    A link to a folder `above`, given by their identities, would lead in a circle.
+    A link to a folder `above`, given by their ids, would lead in a circle.
     """
-    above = {*above, paths.identity(folder)}
+    above = {*above, paths.file_id(folder)}
     names = [name for name in paths.list_dir(folder) if not name.startswith((".", "_"))]
     if "dataset_dict.json" in names:
         splits = [name for name in names if paths.is_dir(paths.join(folder, name))]
@@ -167,7 +167,7 @@ def _files_of(folder: str, above: Collection[object] = ()) -> list[str]:
     for each in (paths.join(folder, name) for name in names):
         if not paths.is_dir(each):
             found.append(each)
-        elif paths.identity(each) in above:
+        elif paths.file_id(each) in above:
             log.warning("%s is a link to a folder that it is in; left out", each)
         else:
             found += _files_of(each, above)
@@ -217,7 +217,7 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
 def _warn_about_repeated(files: Sequence[str]) -> None:
     names = collections.defaultdict(list)
     for file in files:
-        names[paths.identity(file)].append(file)
+        names[paths.file_id(file)].append(file)
     twice = [" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1]
     if twice:
         more = f" and {len(twice) - 5:,} more" if len(twice) > 5 else ""

@@ -188,7 +188,7 @@ def _find_files(patterns: str) -> list[str]:
 def _warn_about_repeated(files: Sequence[str]) -> None:
     names = collections.defaultdict(list)
     for path in files:
-        names[paths.identity(path)].append(path)
+        names[paths.file_id(path)].append(path)
     twice = sorted(" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1)
     if twice:
         log.warning("%s: named more than once, and read each time", ", ".join(twice))

@@ -11,8 +11,8 @@ import pytest
 from guards import at_least
 from tiny_bert import make_config
 from tiny_data import examples_of
+from training_programs import run_pretraining
 
-from bert_keras.commands import run_pretraining
 from bert_keras.data_prep import build_vocab, create_pretraining_data
 from bert_keras.data_prep.text.decoding import join_tokens
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -110,7 +110,7 @@ def test_stripping_marks_takes_vowels_from_hindi_and_thai(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", ["chinese", "hindi"])  # without spaces, and with marks
 @pytest.mark.usefixtures("no_graphs")
 def test_a_model_trained_on_the_examples_fills_masks_of_the_language(tmp_path, language):
     prepare(tmp_path, language, ("--nodo_lower_case",))

@@ -64,8 +64,10 @@ def source_of(task, folder):
 def test_the_code_answers_as_the_model(tmp_path, task):
     source, folder = source_of(task, tmp_path / "run"), tmp_path / "export"
     folder.mkdir()
+    # The formats share the code that reads the outputs.
+    formats = ["onnx", "litert"] if task in ("classification", "fill_mask", "question_answering") else ["onnx"]
     with converters_in_this_process():
-        write_export(source, folder, ["onnx", "litert"])
+        write_export(source, folder, formats)
     texts = tuple(example_texts(source.settings).values())
     answer = source.predictor(texts if len(texts) > 1 else texts[0])
     for printed in run_card(folder):

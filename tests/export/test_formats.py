@@ -63,8 +63,6 @@ def test_vectors_of_a_layer():
     [
         ("onnx", "vectors"),
         ("litert", "fill_mask"),
-        pytest.param("onnx", "fill_mask", marks=pytest.mark.slow),
-        pytest.param("litert", "vectors", marks=pytest.mark.slow),
         pytest.param("onnx", "left to right", marks=pytest.mark.slow),
         pytest.param("litert", "left to right", marks=pytest.mark.slow),
     ],
@@ -95,19 +93,19 @@ def check_axes(file, task):
         assert all(isinstance(size, int) for size in others[1:]), name
 
 
-@pytest.mark.slow
-def test_weights_of_8_bits_are_smaller_and_close(tmp_path, in_this_process):
-    check_8_bits(tmp_path, "onnx")
-
-
-def check_8_bits(folder, name):
+@pytest.mark.slow  # starts processes with TensorFlow
+@pytest.mark.parametrize("name", ["onnx", "litert"])
+def test_weights_of_8_bits_are_smaller_and_close_and_a_converter_changes_nothing_here(tmp_path, capfd, name):
+    state = logging.root.manager.disable, warnings.filters[:], dict(os.environ)
     model = randomise(ClassifierModel(small_config(num_hidden_layers=1, vocab_size=12000), 3))
     network = IdsNetwork(model, "classification")
-    agreement = write_ids(name, network, folder / "file", "int8")
+    agreement = write_ids(name, network, tmp_path / "file", "int8")
     num_bytes = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
-    assert (folder / "file").stat().st_size < 0.45 * num_bytes
+    assert (tmp_path / "file").stat().st_size < 0.45 * num_bytes
     assert 0.001 < agreement["distance"] < LIMITS["int8"] / 3
     assert agreement["largest_difference"] > 1e-4
+    assert capfd.readouterr().out == ""
+    assert (logging.root.manager.disable, warnings.filters[:], dict(os.environ)) == state
 
 
 def network_in(name, precision, folder):
@@ -131,12 +129,10 @@ def network_in(name, precision, folder):
         ("keras", "float32", 1e-5),
         ("keras", "mixed_float16", 2e-3),
         ("keras", "mixed_bfloat16", 2e-2),
-        pytest.param("saved_model", "float32", 1e-5, marks=pytest.mark.slow),
-        ("saved_model", "bfloat16", 2e-2),
-        pytest.param("onnx", "float32", 1e-5, marks=pytest.mark.slow),
-        ("onnx", "int8", 1e-5),  # the folder for browsers has the same file
-        pytest.param("litert", "float32", 1e-5, marks=pytest.mark.slow),
-        ("litert", "int8", 1e-5),
+        pytest.param("saved_model", "bfloat16", 2e-2, marks=pytest.mark.slow),
+        # The folder for browsers has the same file.
+        pytest.param("onnx", "int8", 1e-5, marks=pytest.mark.slow),
+        pytest.param("litert", "int8", 1e-5, marks=pytest.mark.slow),
     ],
 )
 def test_a_text_alone_has_the_scores_that_it_has_in_company(tmp_path, in_this_process, name, precision, rounding):
@@ -153,15 +149,6 @@ def test_a_text_alone_has_the_scores_that_it_has_in_company(tmp_path, in_this_pr
     alone = np.concatenate([scores([row]) for row in ids])
     assert np.ptp(together, axis=0).min() > 0.03 * np.abs(together).max()
     np.testing.assert_allclose(alone, together, rtol=0, atol=rounding * np.abs(together).max())
-
-
-@pytest.mark.slow  # starts processes with TensorFlow
-@pytest.mark.parametrize("name", ["onnx", "litert"])
-def test_a_converter_changes_nothing_in_this_process(tmp_path, capfd, name):
-    state = logging.root.manager.disable, warnings.filters[:], dict(os.environ)
-    check_8_bits(tmp_path, name)
-    assert capfd.readouterr().out == ""
-    assert (logging.root.manager.disable, warnings.filters[:], dict(os.environ)) == state
 
 
 class Unknown(tf.Module):

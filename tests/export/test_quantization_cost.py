@@ -113,7 +113,10 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings,
     monkeypatch.setattr(quantization_cost, "write_ids", lambda name, network, file: file.write_bytes(bytes(1_200_000)))
     halves = {True: sums, False: lambda features: {"logits": sums(features)["logits"] / 2}}
     monkeypatch.setitem(OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])
-    told = cost_of("onnx", source, tmp_path, "int8")
+    told = cost_of("onnx", source, tmp_path, "int8", 0.5)
     speeds = r"[\d.]+ sequences a second before, [\d.]+ now; "
     assert re.fullmatch(f"onnx in int8: 1.2 MB before, 0.3 MB now; {speeds}{end}", told)
     assert messages == [told]
+    if task:
+        with pytest.raises(Mistake, match="^quantize=int8 costs 50.0% of mean, more than max_loss=0.49; give more"):
+            cost_of("onnx", source, tmp_path, "int8", 0.49)

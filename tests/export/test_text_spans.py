@@ -68,6 +68,28 @@ def test_answers_are_those_of_python(version, request):
     assert both.ask()["answer"].shape == (0,)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"version_2_with_negative": True},
+        {"n_best_size": 3},
+    ],
+)
+def test_any_place_of_a_text_may_begin_an_answer_of_other_libraries(version_1, changes):
+    """With few places, some of these texts have no answer, because the best places are in the question."""
+    few = {"n_best_size": 1, **changes}
+    found = version_1.changed(**few, use_all_places=True).check(*PAIRS)
+    assert found["answer"].tolist() != version_1.changed(**few).check(*PAIRS)["answer"].tolist()
+
+
+def test_one_candidate_is_no_answer_if_its_score_is_higher_than_that_of_any_place(word_knower):
+    changes = {"version_2_with_negative": True, "null_score_diff_threshold": 100.0, "n_best_size": 1}
+    both = word_knower.changed(**changes, use_all_places=True)
+    found = both.check(("who", "he was hungry"), ("who", "paris is the capital"))
+    assert found["answer"].tolist() == [b"", b"paris is the capital"]
+
+
 words = st.lists(st.sampled_from([token for token in TOKENS[5:] if token[0] != "#"]), max_size=5).map(" ".join)
 
 

@@ -89,7 +89,7 @@ def test_words_of_odd_texts_are_those_of_python(by_tokens, texts):
 def test_a_special_token_that_looks_like_a_piece_is_a_word(tmp_path):
     rules = TextRules(("##ing", "[UNK]"), is_foreign=True)
     model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)
-    write_fine_tuned(tmp_path, model, "token_classification", **OF_TAGS, labels=TAGS, words="transformers")
+    write_fine_tuned(tmp_path, model, "token_classification", **OF_TAGS | {"labels": TAGS, "words": "transformers"})
     (tmp_path / "model" / "tokenizer_config.json").write_text(tokenizer_config_text(True, None, rules=rules))
     live, tokenizer = open_model(tmp_path), GraphTokenizer(TOKENS, rules=rules)
     both = Both(live, make_text_model(IdsNetwork(live.model, "token_classification"), tokenizer, live.settings))

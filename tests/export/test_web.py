@@ -15,9 +15,11 @@ from node import run_node
 from reference_tokenizer import random_texts
 from tiny_web import open_web
 
+from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.checks.web_check import answers_in_node, run_in_node, tokens_in_node, tokens_of_python
 from bert_keras.prediction import FeatureExtractor
+from bert_keras.storage.tokenizer.keys import TextRules
 from bert_keras.tasks import abilities
 
 pytestmark = pytest.mark.slow  # converts models, starts Node
@@ -107,6 +109,13 @@ def test_random_texts(of_task):
 
     of_task("question_answering").check(*(question(f"who {text(6)}", f"he {text(30)}") for _ in range(100)))
     of_task("token_classification").check(*({"text": f"he {text(30)}"} for _ in range(100)))
+
+
+def test_a_special_token_that_looks_like_a_piece_is_a_word(tmp_path):
+    config = tokenizer_config_text(True, None, rules=TextRules(("##ing", "[UNK]"), is_foreign=True))
+    web = open_web(tmp_path, "token_classification", config, words="transformers")
+    [answer] = web.check({"text": "##ing walking##ing##ing he"})
+    assert [word["word"] for word in answer["words"]] == ["##ing", "walking", "##ing", "##ing", "he"]
 
 
 def test_every_task_is_described(of_task):

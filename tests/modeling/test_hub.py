@@ -9,9 +9,10 @@ import pytest
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from http_servers import COMMIT, hugging_face
 from known_models import random_model, write_model
+from training_programs import run_classifier
 
 from bert_keras import FillMask, FullTokenizer, open_checkpoint, open_model
-from bert_keras.commands import convert_checkpoint, run_classifier
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling.checkpoints import hub as module
 
 pytestmark = pytest.mark.usefixtures("no_graphs")

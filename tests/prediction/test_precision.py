@@ -12,6 +12,7 @@ from known_models import random_model, write_model
 from machines import SAPPHIRE_RAPIDS, SKYLAKE
 from tiny_classes import texts, write_encoder
 from tiny_exports import write_export
+from tiny_squad import LEARNING, paragraphs, write_squad, write_start
 
 from bert_keras import check_labels, train_few_shot, train_ner, train_squad
 from bert_keras.commands import predict
@@ -39,6 +40,7 @@ PRECISIONS = ("float32", "bfloat16")
 OF_LABELS = FINE_TUNED["multi_label"][1]
 IDS = [2, 5, 6, 7, 8, 9, 3]
 TEXT = "he was hungry , so he ate"
+TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "he": "B-PER", "she": "B-PER", "is": "O", "the": "O", "was": "O"}
 
 
 @pytest.fixture
@@ -278,27 +280,32 @@ def cosines(first, second):
 
 @pytest.mark.slow  # trains a tagger and a model for questions
 def test_tags_and_spans_of_trained_models_stay(tmp_path):
-    options = {"init_checkpoint": ENCODER, "max_seq_length": 128, "verbose": False}
-    tagger = train_ner(SAMPLE / "entities.txt", output_dir=tmp_path / "ner", num_train_epochs=2, **options)
-    sentences = (SAMPLE / "entities_dev.txt").read_text().split("\n\n")
-    asked = [" ".join(line.split()[0] for line in each.splitlines()) for each in sentences if each.strip()][:60]
-    tags = [
+    draw = np.random.default_rng(1)
+    sentences = [draw.choice(list(TAG_OF), 6).tolist() for _ in range(124)]
+    tags = [[TAG_OF[word] for word in words] for words in sentences]
+    start = write_model(tmp_path / "start", random_model(num_hidden_layers=1))
+    learning = {"learning_rate": 0.003, "train_batch_size": 8, "num_train_epochs": 15, "max_seq_length": 12}
+    data = (sentences[:64], tags[:64])
+    tagger = train_ner(data, output_dir=tmp_path / "ner", init_checkpoint=start, verbose=False, **learning)
+    asked = [" ".join(words) for words in sentences[64:]]
+    found = [
         [word.tag for answer in tagger.predictor(precision=name)(asked) for word in answer.words] for name in PRECISIONS
     ]
-    assert np.mean([one == other for one, other in zip(*tags, strict=True)]) >= 0.995
+    assert {*found[0]} == {*TAG_OF.values()}
+    assert np.mean([one == other for one, other in zip(*found, strict=True)]) >= 0.995
     answerer = train_squad(
-        SAMPLE / "questions.json",
+        write_squad(tmp_path / "questions.json", paragraphs(160, 3, with_impossible=True)),
         output_dir=tmp_path / "squad",
-        num_train_epochs=2,
+        init_checkpoint=write_start(tmp_path / "untrained"),
         version_2_with_negative=True,
-        **options,
+        verbose=False,
+        **LEARNING,
     )
-    paragraphs = [
-        each
-        for article in json.loads((SAMPLE / "questions_dev.json").read_text())["data"]
-        for each in article["paragraphs"]
+    asked = [
+        (question["question"], each["context"])
+        for each in paragraphs(32, 4, with_impossible=True)
+        for question in each["qas"]
     ]
-    asked = [(question["question"], each["context"]) for each in paragraphs for question in each["qas"]][:60]
     exact, near = (answerer.predictor(precision=name)(asked) for name in PRECISIONS)
     found = [[answer.probability for answer in answers] for answers in (exact, near)]
     np.testing.assert_allclose(*found, atol=tolerance())

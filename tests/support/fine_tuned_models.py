@@ -26,7 +26,7 @@ OF_ANSWERS = {
     "null_score_diff_threshold": 0.0,
     "answer_text": "release",
 }
-OF_TAGS = {"max_seq_length": 16, "document_context": False, "tag_scheme": "BIO"}
+OF_TAGS = {"max_seq_length": 16, "document_context": False, "tag_scheme": "BIO", "words": "conll"}
 OF_VECTORS = {"max_seq_length": 16, "pooling": "mean", "layer": -1, "normalize": True, "prefix": "he was "}
 TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 

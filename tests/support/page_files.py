@@ -285,14 +285,7 @@ FILES_OF_PAGES = {
     },
     "docs/guides/distillation.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
     "docs/guides/domain_model.md": {"reviews": _folder(a__txt=_text(SENTENCES)), "dev.csv": _LABELLED},
-    "docs/guides/faq.md": {
-        "old_run": _checkpoint("model.ckpt-1000", PretrainingModel),
-        "shop": _SHOP,
-        "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
-        "new.csv": _rows("text,label", lambda n, text, label: [text, ("delivery", "product", "return")[n % 3]], ","),
-        "medical.txt": _text(SENTENCES),
-        "minilm": _vectors,
-    },
+    "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
     "docs/guides/hugging_face.md": {
         "sentiment_hf": _foreign,
         "sentiments.csv": _rows("text,label", lambda n, text, label: [text, label], ","),
@@ -302,10 +295,8 @@ FILES_OF_PAGES = {
         "xnli": _xnli,
         "mnli": _run_of("classification", labels=["contradiction", "entailment", "neutral"]),
     },
-    "docs/guides/long_documents.md": {"squad_model": _run_of("question_answering")},
     "docs/guides/models.md": {"vectors_model": _vectors},
     "docs/guides/migrating.md": {
-        "shop": _SHOP,
         "old_run": _checkpoint("model.ckpt-400000", PretrainingModel),
         "records": _folder(a__tfrecord=_records),
     },

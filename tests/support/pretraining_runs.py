@@ -2,9 +2,8 @@
 
 import pytest
 from states import assert_bit_equal, weights_in
+from training_programs import run_pretraining
 from training_runs import rows_of, stop_after
-
-from bert_keras.commands import run_pretraining
 
 # A text whose words have several pieces.
 LETTERS = "abcdefghijklmnopq"

@@ -44,6 +44,8 @@ WAYS = {
 ALIKE = {
     *("numbers", "numbers in their unit", "several labels", "tags", "tags of a frozen encoder", "masked words alone"),
     *("ranked vectors of [CLS]", "ranked vectors of maxima", "hidden states", "cosines of states"),
+    *("choices", "texts of a query", "scored vectors", "vectors of classes", "labels and soft labels"),
+    "parts of ranked vectors",
 }
 # A shift of all of these changes no loss, so their gradients are zero except for rounding, which Adam amplifies.
 WITHOUT_EFFECT = {

@@ -5,9 +5,9 @@ import random
 import keras
 import numpy as np
 from known_models import make_config, write_model
+from training_programs import run_classifier
+from training_programs import run_few_shot as few_shot
 
-from bert_keras.commands import run_classifier
-from bert_keras.commands import run_few_shot as few_shot
 from bert_keras.modeling import PretrainingModel, weights_by_name
 
 CLASS_OF = {"good": "pos", "great": "pos", "fine": "pos", "bad": "neg", "poor": "neg", "sad": "neg"}
@@ -76,7 +76,7 @@ def write_encoder(folder):
 def run(flags, *actions, program=run_classifier, **more):
     """Runs a program with flags by name; None omits a flag."""
     given = {name: value for name, value in {**flags, **more}.items() if value is not None}
-    argv = [f"{program.__name__}.py", *(f"--{action}" for action in actions)]
+    argv = [f"{program.name}.py", *(f"--{action}" for action in actions)]
     return program.main([*argv, *(f"--{name}={value}" for name, value in given.items())])
 
 

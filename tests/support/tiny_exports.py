@@ -121,16 +121,17 @@ def write_export(folder, model_folder, **settings):
     return folder
 
 
-def write_network(network, folder):
-    """Writes the network of an export as all FORMATS. The SavedModel has only the signature of ids."""
-    of_ids = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
-    tf.saved_model.save(network, str(folder / PLACES["saved_model"]), {"ids": of_ids})
+def write_network(network, folder, formats=FORMATS):
+    """Writes the network of an export as formats, ONNX among them. The SavedModel has only the signature of ids."""
+    if "saved_model" in formats:
+        of_ids = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
+        tf.saved_model.save(network, str(folder / PLACES["saved_model"]), {"ids": of_ids})
     with converters_in_this_process():
-        for name in ("onnx", "litert"):
+        for name in {"onnx", "litert"} & {*formats}:
             write_ids(name, network, folder / PLACES[name])
     (folder / network_place("web")).parent.mkdir()
     shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
-    (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in FORMATS}}))
+    (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in formats}}))
 
 
 def run_card(folder):

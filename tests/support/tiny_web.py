@@ -50,12 +50,14 @@ class Web:
         return found
 
 
-def open_web(folder, task):
-    """Exports the tiny model of a task in float32, and opens it in both forms."""
+def open_web(folder, task, tokenizer_config=None, **changes):
+    """Exports the tiny model of a task in float32, with changed settings, and opens it in both forms."""
     runtime_package()
     if task in FINE_TUNED:
         make, settings = FINE_TUNED[task]
-        model = {"model_dir": write_fine_tuned(folder / "run", make(), task, **settings)}
+        model = {"model_dir": write_fine_tuned(folder / "run", make(), task, **settings | changes)}
+        if tokenizer_config:
+            (folder / "run" / "model" / "tokenizer_config.json").write_text(tokenizer_config)
     else:
         make, settings = PRETRAINED[task]
         settings = {name: value for name, value in settings.items() if name in ("top_k", "max_seq_length")}

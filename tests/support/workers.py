@@ -25,7 +25,7 @@ _LONGEST_SECONDS = 480
 PRETRAIN = """
 import os, resource, signal, sys
 index, worker, step, action = sys.argv[1:5]
-from bert_keras.commands import run_pretraining
+from bert_keras.programs.command import PROGRAMS
 from bert_keras.engine import loop
 from bert_keras.tasks.pretraining import run as pretraining
 from bert_keras.cli.flags import run_main
@@ -35,7 +35,7 @@ def acting(settings, at):
         exec(action, globals())
     return steps_until_due(settings, at)
 loop.steps_until_due = acting
-sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
+sys.exit(run_main(PROGRAMS["run_pretraining"].main, ["run_pretraining.py", *sys.argv[5:]]))
 """
 NOTHING = ("none", 0, "")
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"

@@ -8,11 +8,13 @@ import unittest.mock
 import pytest
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, write_model
+from training_programs import run_classifier, run_pretraining
 
 from bert_keras.cli.flags import parse
-from bert_keras.commands import export_model, predict, run_classifier, run_pretraining, serve
+from bert_keras.commands import export_model, predict, serve
 from bert_keras.engine.report import Result
-from bert_keras.programs.command import Program, run_command
+from bert_keras.programs import demo
+from bert_keras.programs.command import Program
 from bert_keras.tasks import abilities
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -21,9 +23,12 @@ pytestmark = pytest.mark.usefixtures("no_graphs")
 def shown_after(program, folder, capsys, *flags, texts=(), **result):
     """Returns the lines that a program shows after a run, and the words of its commands."""
     run = types.SimpleNamespace(execute=lambda: Result({"loss": 1.0}, **{"is_complete": True} | result))
-    argv = [f"{program.PROGRAM.name}.py", f"--output_dir={folder}", *flags]
-    with unittest.mock.patch.object(Program, "open_run", return_value=run):
-        assert run_command(argv, program.PROGRAM, "", texts) == {"loss": 1.0}
+    argv = [f"{program.name}.py", f"--output_dir={folder}", *flags]
+    with (
+        unittest.mock.patch.object(Program, "open_run", return_value=run),
+        unittest.mock.patch.object(demo, "prepare_demo", return_value=(argv, texts)),
+    ):
+        assert program.main(argv[:1] if texts else argv) == {"loss": 1.0}
     output = re.sub(r"\\\n +", "", capsys.readouterr().out)
     return output, [shlex.split(line)[1:] for line in re.findall(r"^  python.*", output, re.MULTILINE)]
 

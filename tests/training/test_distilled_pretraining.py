@@ -1,17 +1,18 @@
-"""Pre-training with a teacher: a student of two of its four layers, and one of another width."""
+"""Pre-training with a teacher: a student of the second of its two layers, and one of another width."""
 
 import numpy as np
 import pytest
 from pretraining_runs import argv_of, assert_continues, make_files, run
 from states import weights_in
 from tiny_bert import make_config, make_model
+from training_programs import run_pretraining
 from training_runs import rows_of
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import convert_checkpoint, run_pretraining
+from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint, weights_by_name
 
-TEACHER = make_config(num_hidden_layers=4)
+TEACHER = make_config(num_hidden_layers=2)
 
 
 def write_teacher(folder, config):
@@ -34,16 +35,15 @@ def flags(tmp_path, tiny_config, write_records, teacher):
 @pytest.mark.usefixtures("no_graphs")
 def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teacher, tmp_path):
     copy = tmp_path / "student"
-    arguments = {"input": teacher, "output": copy, "format": "tensorflow", "layers": "2,4"}
+    arguments = {"input": teacher, "output": copy, "format": "tensorflow", "layers": "2"}
     convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
     of_teacher, of_student = weights_in(teacher), weights_in(copy)
     for name, value in of_student.items():
-        source = name.replace("layer_1/", "layer_3/").replace("layer_0/", "layer_1/")
-        np.testing.assert_array_equal(value, of_teacher[source], err_msg=name)
-    assert len(of_student) == len(of_teacher) - 2 * 16
+        np.testing.assert_array_equal(value, of_teacher[name.replace("layer_0/", "layer_1/")], err_msg=name)
+    assert len(of_student) == len(of_teacher) - 16
 
     flags["bert_config_file"] = copy / "bert_config.json"
-    run(flags, init_checkpoint=copy, do_eval=True, num_train_steps=8)
+    run(flags, init_checkpoint=copy, do_eval=True, num_train_steps=4)
     rows = [row for row in rows_of(flags["output_dir"]) if row["split"] == "train"]
     for name in ("soft_loss", "cosine_loss"):
         assert float(rows[-1][name]) < float(rows[0][name])

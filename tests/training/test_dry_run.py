@@ -8,10 +8,7 @@ import sys
 import pytest
 from fine_tuned_models import write_foreign
 from known_models import random_model, write_model
-
-from bert_keras import train_classifier
-from bert_keras.cli.flags import run_main
-from bert_keras.commands import (
+from training_programs import (
     check_labels,
     run_classifier,
     run_few_shot,
@@ -20,6 +17,9 @@ from bert_keras.commands import (
     run_sentence_vectors,
     run_squad,
 )
+
+from bert_keras import train_classifier
+from bert_keras.cli.flags import run_main
 from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def look(capsys, tmp_path, monkeypatch):
 
     def look(program, *flags):
         before = sorted(tmp_path.iterdir())
-        status = run_main(program.main, [f"{program.__name__.rpartition('.')[2]}.py", "--dry_run", *flags])
+        status = run_main(program.main, [f"{program.name}.py", "--dry_run", *flags])
         assert sorted(tmp_path.iterdir()) == before
         shown = capsys.readouterr()
         assert max(map(len, shown.out.split("\n"))) <= 80
@@ -289,13 +289,11 @@ def test_a_look_without_files_says_what_to_give(look):
 # Runs programs in one process, and ends with an error if one of them imports TensorFlow or Keras.
 WITHOUT_TENSORFLOW = """
 import contextlib, io, sys
-from bert_keras.commands import (
-    check_labels, run_classifier, run_few_shot, run_ner, run_reranker, run_sentence_vectors, run_squad
-)
+from bert_keras.programs.command import PROGRAMS
 from bert_keras.cli.flags import run_main
 flags = ["--output_dir=out", "--do_train", "--do_eval", "--init_checkpoint=none"]
 for program, file in zip(sys.argv[1::2], sys.argv[2::2]):
-    main = sys.modules[f"bert_keras.commands.{program}"].main
+    main = PROGRAMS[program].main
     assert run_main(main, [program, "--dry_run", f"--train_file={file}"]) == 0, program
     actions = flags if program != "check_labels" else ["--output_dir=out", "--init_checkpoint=none"]
     assert run_main(main, [program, *actions, "--train_file=none.csv"]) == 1, program
@@ -340,7 +338,7 @@ def test_without_training_a_model_that_is_elsewhere_decides_how_files_are_read(p
     path = table if program is run_classifier else squad_file(write, "a.json", [("a", "Where?", None)])
     flags = ["--do_eval"] if program is run_classifier else []
     flags += [f"--eval_file={path}", f"--output_dir={tmp_path}/out", f"--init_checkpoint={tmp_path}/none"]
-    assert run_main(program.main, [f"{program.__name__.rpartition('.')[2]}.py", *flags]) == 1
+    assert run_main(program.main, [f"{program.name}.py", *flags]) == 1
     assert "bert_config.json" in capsys.readouterr().err
 
 

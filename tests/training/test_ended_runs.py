@@ -57,18 +57,13 @@ def files_in(folder):
 CHECKPOINTS = ("checkpoint", "model.ckpt-*")
 
 
-@pytest.mark.parametrize("removed", [(), CHECKPOINTS, ("model.ckpt-*",), ("tries.tsv", "metrics.csv", *CHECKPOINTS)])
-@pytest.mark.parametrize("change", ["data", "seed"])
-def test_a_run_is_known_without_its_checkpoints_and_others_are_refused(folder, start, removed, change):
+@pytest.mark.parametrize("removed", [(), ("model.ckpt-*",), ("tries.tsv", "metrics.csv", *CHECKPOINTS)])
+def test_a_run_is_known_without_its_checkpoints_and_others_are_refused(folder, start, removed):
     remove(folder, *removed)
     before = files_in(folder)
-    task, flags = MadeUp(), dict(FLAGS)
-    if change == "data":
-        task.facts = {"train_data": "other"}
-    else:
-        flags["seed"] = 1
-    with pytest.raises(ValueError, match="holds a run with other settings: .*(train_data was abc|seed was 12345)"):
-        run(task, folder, init_checkpoint=start, **flags)
+    for name, seed, message in (("other", 12345, "train_data was abc"), ("abc", 1, "seed was 12345")):
+        with pytest.raises(ValueError, match=f"holds a run with other settings: .*{message}"):
+            run(MadeUp(name=name), folder, init_checkpoint=start, **FLAGS, seed=seed)
     assert files_in(folder) == before
 
 
@@ -89,9 +84,8 @@ def test_an_interrupted_run_is_known_without_its_checkpoints(start, tmp_path, mo
     assert end_of(tmp_path) == {"step": 3, "reason": "all steps"}
 
 
-@pytest.mark.parametrize("removed", [(), CHECKPOINTS])
-def test_a_finished_run_stays_finished_and_its_model_is_used(folder, start, removed, capsys):
-    remove(folder, *removed)
+def test_a_finished_run_stays_finished_and_its_model_is_used(folder, start, capsys):
+    remove(folder, *CHECKPOINTS)  # test_fine_tuning.py runs the same command with them
     task = MadeUp()
     metrics = run(task, folder, init_checkpoint=start, **FLAGS)
     assert task.num_evaluations == 1
@@ -119,24 +113,22 @@ def test_a_model_that_was_removed_with_its_best_checkpoint_cannot_be_written_aga
         run(MadeUp(), folder, init_checkpoint=start, **FLAGS)
 
 
-@pytest.mark.parametrize("removed", [CHECKPOINTS, ("model",)])
-def test_a_run_that_a_callback_ended_is_finished(start, tmp_path, removed, capsys):
+def test_a_run_that_a_callback_ended_is_finished(start, tmp_path, capsys):
     steps = []
     callbacks = Callbacks(on_evaluation=lambda step, metrics: steps.append(step) or step == 2)
     flags = {**FLAGS, "init_checkpoint": start}
     metrics = run(MadeUp(), tmp_path, callbacks, **flags)
     assert end_of(tmp_path) == {"step": 2, "reason": "a callback"}
-    remove(tmp_path, *removed)
-    for _ in range(2):
+    for removed in (("model",), CHECKPOINTS):
+        remove(tmp_path, *removed)
         assert run(MadeUp(), tmp_path, callbacks, **flags) == metrics
         assert "nothing to train: the run has ended at step 2 of 3 (a callback)" in capsys.readouterr().out
     assert steps == [1, 2]
 
 
-@pytest.mark.parametrize("is_evaluated", [False, True])
-def test_a_finished_run_can_be_evaluated_later_and_on_other_data(start, tmp_path, is_evaluated):
+def test_a_finished_run_can_be_evaluated_later_and_on_other_data(start, tmp_path):
     flags = {**FLAGS, "init_checkpoint": start, "eval_steps": 0}
-    run(WithData("a", does_evaluate=is_evaluated), tmp_path, **flags)
+    run(WithData("a"), tmp_path, **flags)
     facts = json.loads((tmp_path / "run_config.json").read_text())["facts"]
     weights = weights_in(tmp_path)
     assert run(WithData("b"), tmp_path, **{**flags, "eval_steps": 1})["margin"]
@@ -165,22 +157,21 @@ def test_evaluations_that_choose_the_weights_stay_on_the_same_data(start, tmp_pa
 def finished_once(start, tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
     with without_graphs():
-        run(MadeUp(does_evaluate=False), folder, init_checkpoint=start)
+        run(MadeUp(does_evaluate=False), folder, init_checkpoint=start, num_train_epochs=1)
     return folder
 
 
 @pytest.fixture
 def finished(finished_once, tmp_path):
-    """A finished run without an evaluation, of six steps."""
+    """A finished run without an evaluation, of three steps."""
     return shutil.copytree(finished_once, tmp_path / "run")
 
 
 def test_a_model_without_an_evaluation_is_written_again(finished, start):
     before = weights_in(finished / "model")
-    for _ in range(2):
-        remove(finished, "model")
-        assert run(MadeUp(does_evaluate=False), finished, init_checkpoint=start) is None
-        assert_bit_equal(weights_in(finished / "model"), before)
+    remove(finished, "model")
+    assert run(MadeUp(does_evaluate=False), finished, init_checkpoint=start, num_train_epochs=1) is None
+    assert_bit_equal(weights_in(finished / "model"), before)
 
 
 def test_a_run_that_was_interrupted_is_a_model(start, tmp_path, monkeypatch):
@@ -210,13 +201,13 @@ def test_another_checkpoint_than_the_runs_own_is_refused(finished, start, tmp_pa
 
 def test_the_runs_own_checkpoint_may_be_given(finished):
     expected = run(MadeUp(), finished, do_train=False)
-    for given in (finished, finished / "model", finished / "model" / "model.ckpt-6", finished / "model.ckpt-6"):
+    for given in (finished, finished / "model", finished / "model.ckpt-3"):
         assert run(MadeUp(), finished, do_train=False, init_checkpoint=given) == expected
 
 
 def test_several_checkpoints_are_scored_in_one_folder(finished, start, tmp_path):
     other = shutil.copytree(finished, tmp_path / "second")
-    run(MadeUp(does_evaluate=False), tmp_path / "third", init_checkpoint=start, seed=7)
+    run(MadeUp(does_evaluate=False), tmp_path / "third", init_checkpoint=start, seed=7, num_train_epochs=1)
     margins = [
         run(MadeUp(), tmp_path / "scores", do_train=False, init_checkpoint=folder)["margin"]
         for folder in (finished, tmp_path / "third", other)

@@ -52,8 +52,7 @@ def one_by_one(model, features):
     return rows
 
 
-@pytest.mark.parametrize("is_trimmed", [False, True])
-@pytest.mark.parametrize("batch_size", [3, 10])
+@pytest.mark.parametrize(("batch_size", "is_trimmed"), [(3, True), (10, False)])
 def test_answers_are_those_for_each_row_alone_in_its_place(tiny_config, batch_size, is_trimmed):
     model, features = make_model(lambda: ClassifierModel(tiny_config, 3)), make_features()
     outputs = outputs_of(model, features, batch_size, is_trimmed)

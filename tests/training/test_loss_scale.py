@@ -57,19 +57,6 @@ def state_of(trainer):
     return {name: variable.numpy() for name, variable in trainer.state.items()}
 
 
-@pytest.mark.slow
-def test_a_scale_changes_nothing_in_32_bits(tiny_config, batches):
-    plain_totals, plain = train(make_trainer(tiny_config, "float32"), batches, 2)
-    totals, scaled = train(make_trainer(tiny_config, "float32", LossScale()), batches, 2)
-    assert (totals.pop("num_skipped"), totals.pop("loss_scale")) == (0, 2**15)
-    assert (scaled.pop("loss_scale"), scaled.pop("loss_scale_steps")) == (2**15, 2)
-    assert totals["loss"] == pytest.approx(plain_totals["loss"], rel=1e-6)
-    assert totals["gradient_norm"] == pytest.approx(plain_totals["gradient_norm"], rel=1e-6)
-    assert scaled.keys() == plain.keys()
-    for name in (name for name in plain if name.endswith("adam_m")):
-        np.testing.assert_allclose(scaled[name], plain[name], rtol=0, atol=1e-7, err_msg=name)
-
-
 @pytest.mark.slow  # two trainers in 16 bits
 def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches):
     def norm(policy, loss_scale=None):

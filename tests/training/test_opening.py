@@ -4,8 +4,7 @@ import json
 
 import pytest
 from made_up_task import MadeUpSettings, open_run, write_start
-
-from bert_keras.commands import (
+from training_programs import (
     run_classifier,
     run_few_shot,
     run_ner,
@@ -14,6 +13,7 @@ from bert_keras.commands import (
     run_sentence_vectors,
     run_squad,
 )
+
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 
@@ -183,16 +183,14 @@ PROGRAMS = (
 )
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 @pytest.mark.parametrize("given", ["START", "hf://owner/name", "nowhere"])
 def test_a_checkpoint_beside_a_run_that_has_its_own_is_refused_by_every_program(trained, start, program, given):
     config = json.loads((trained / "run_config.json").read_text())
-    (trained / "run_config.json").write_text(
-        json.dumps({**config, "program": program.__name__.rpartition(".")[2], "settings": {}})
-    )
+    (trained / "run_config.json").write_text(json.dumps({**config, "program": program.name, "settings": {}}))
     action = "do_predict" if program is run_squad else "do_eval"
     given = given.replace("START", str(start))
-    argv = [program.__name__.rpartition(".")[2], f"--{action}", f"--output_dir={trained}", f"--init_checkpoint={given}"]
+    argv = [program.name, f"--{action}", f"--output_dir={trained}", f"--init_checkpoint={given}"]
     message = "does not exist" if given == "nowhere" else f"so init_checkpoint={given} would not be used; give another"
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         program.main(argv)

@@ -16,8 +16,6 @@ from bert_keras.engine.input.packed_batches import packed_training_batches
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
-    ClassificationLoss,
-    ClassifierModel,
     LearningRateSchedule,
     TokenClassificationLoss,
     TokenClassifierModel,
@@ -32,11 +30,11 @@ CONFIG = make_config(
 )
 
 
-def make_features(kind):
+def make_features():
     """Makes thirty sequences of 3 to 24 tokens; some token labels are ignored."""
     random = np.random.default_rng(0)
     mask = np.arange(24) < random.integers(3, 25, 30)[:, None]
-    labels = np.where(mask, random.integers(-1, 3, mask.shape), -1) if kind == "tokens" else random.integers(0, 3, 30)
+    labels = np.where(mask, random.integers(-1, 3, mask.shape), -1)
     return {
         "input_ids": (random.integers(1, 40, mask.shape) * mask).astype(np.int32),
         "input_mask": mask.astype(np.int8),
@@ -45,16 +43,16 @@ def make_features(kind):
     }
 
 
-def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
+def make_trainer(num_parts=1, is_packed=False):
     """Makes a trainer of known weights, and its batches."""
-    model = {"tokens": TokenClassifierModel, "classes": ClassifierModel}[kind](CONFIG, 3)
-    loss = TokenClassificationLoss(model) if kind == "tokens" else ClassificationLoss(model, [0.5, 4.0, 0.25])
+    model = TokenClassifierModel(CONFIG, 3)
+    loss = TokenClassificationLoss(model)
     model.head.dropout.rate = 0.0
     with_random_weights(model, seed=1, scale=0.5)
-    features, settings = make_features(kind), {"train_batch_size": 6, "seed": 4, "num_train_steps": NUM_STEPS}
+    features, settings = make_features(), {"train_batch_size": 6, "seed": 4, "num_train_steps": NUM_STEPS}
     settings = RunSettings(**settings, gradient_accumulation_steps=num_parts)
     if is_packed:
-        batches = packed_training_batches(features, settings, 1, is_fixed=is_fixed)
+        batches = packed_training_batches(features, settings, 1, is_fixed=True)
     else:
         batches = in_parts(training_batches(features, 6, seed=4, is_trimmed=True), num_parts)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-4, 100))
@@ -68,11 +66,10 @@ def train(*arguments, **more):
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
 
 
-@pytest.mark.slow  # two graphs each; tests/training/test_every_loss.py packs single batches
-@pytest.mark.parametrize(("kind", "num_parts", "is_fixed"), [("tokens", 3, True), ("classes", 2, False)])
-def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones(kind, num_parts, is_fixed):
-    expected_totals, expected_state = train(kind)
-    totals, state = train(kind, num_parts, is_packed=True, is_fixed=is_fixed)
+@pytest.mark.slow  # two graphs; tests/training/test_every_loss.py packs single batches of each loss
+def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones():
+    expected_totals, expected_state = train()
+    totals, state = train(3, is_packed=True)
     for expected, value in zip(tf.nest.flatten(expected_totals), tf.nest.flatten(totals), strict=True):
         assert value == pytest.approx(expected, rel=1e-5)
     assert_near(state, expected_state)
@@ -80,7 +77,7 @@ def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones(kin
 
 @pytest.mark.slow
 def test_xla_compiles_the_step_of_batches_of_one_shape():
-    trainer, batches = make_trainer("tokens", 2, is_packed=True, is_fixed=True)
+    trainer, batches = make_trainer(2, is_packed=True)
     assert lower(trainer.step, batches.element_spec)
 
 
@@ -126,7 +123,6 @@ class Short(MadeUp):
     ("kind", "given", "is_packed"),
     [
         (Short, {}, True),
-        (Short, {"pack": "auto"}, True),
         (MadeUp, {}, False),  # rows that would hardly be fewer
         (Short, {"pack": False}, False),
         (Short, {"gradient_accumulation_steps": 8}, False),  # each part is a row of its own
@@ -142,7 +138,7 @@ def test_examples_share_rows_by_default_if_they_can_and_it_is_less_work(
 @pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize("kind", [Short, MadeUp])
 def test_a_run_that_resumes_keeps_its_decision(start, tmp_path, capsys, kind):
-    flags = {"init_checkpoint": start, "num_train_epochs": 3, "do_eval": False}
+    flags = {"init_checkpoint": start, "num_train_epochs": 1, "do_eval": False}
     with pytest.MonkeyPatch.context() as patch:
         stop_after(patch, 1)
         run(kind(), tmp_path / "run", **flags)
@@ -160,7 +156,6 @@ def test_a_task_that_cannot_be_packed_is_not_packed_by_default(start, tmp_path, 
     task = Short()
     task.no_effect = {"pack": "its rows are one"}
     run(task, tmp_path / "run", init_checkpoint=start, max_steps=1, do_eval=False)
-    run(task, tmp_path / "other", init_checkpoint=start, max_steps=1, do_eval=False, pack=False)
     assert "packing:" not in capsys.readouterr().out
 
 

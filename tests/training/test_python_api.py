@@ -185,7 +185,7 @@ def test_a_call_that_is_stopped_does_not_return_the_predictions_of_an_earlier_ca
 
 
 @pytest.mark.usefixtures("no_graphs")
-def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tmp_path, messages):
+def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tmp_path, messages, capsys):
     def fail(step, metrics):
         if step == 6:
             raise LookupError("mine")
@@ -195,6 +195,8 @@ def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tm
     # The exception still holds the objects of the first call, as in a notebook.
     call(TRAIN, tmp_path, short, verbose=True)
     assert f"resuming from {tmp_path / 'new' / 'model.ckpt-4'}" in messages
+    # The log names the arguments of the call.
+    assert 'train_data: columns text, label; using "text" as the text' in capsys.readouterr().out
 
 
 def state_of_process(log):
@@ -224,13 +226,6 @@ def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
     assert tf.config.experimental.tensor_float_32_execution_enabled()
     assert state_of_process(log) == before
     log.removeHandler(handler)
-
-
-@pytest.mark.usefixtures("no_graphs")
-def test_the_log_names_the_arguments_of_the_call(short, tmp_path, capsys):
-    call(TRAIN, tmp_path, short, num_train_epochs=0.5, verbose=True)
-    out = capsys.readouterr().out
-    assert 'train_data: columns text, label; using "text" as the text' in out
 
 
 @pytest.mark.slow

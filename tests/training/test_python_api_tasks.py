@@ -114,7 +114,7 @@ def test_documents_in_memory(tmp_path, of_words, messages):
 def test_several_runs_in_one_process_do_not_disturb_each_other(tmp_path):
     """A run on two devices, in half precision and with several tries leaves nothing for the next."""
     start = write_classes(tmp_path / "start")
-    data, settings = (texts(32, 1), texts(8, 2)), {"init_checkpoint": start, "max_seq_length": 12, **SHORT}
+    data, settings = (texts(8, 1), texts(8, 2)), {"init_checkpoint": start, "max_seq_length": 12, **SHORT}
 
     def train(name, **more):
         return train_classifier(*data, output_dir=tmp_path / name, **{**settings, **more})

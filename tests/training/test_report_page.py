@@ -5,15 +5,16 @@ import json
 import math
 import re
 import shlex
+import shutil
 
 import numpy as np
 import pytest
 from report_pages import ReportPage, page_in
 from tiny_classes import run, table_in, texts, write_encoder, write_mrpc, write_rows, write_start
+from training_programs import check_labels, run_classifier, run_few_shot, run_reranker
 
-from bert_keras import train_classifier
 from bert_keras.cli.flags import parse
-from bert_keras.commands import check_labels, export_model, predict, run_classifier, run_few_shot, run_reranker, serve
+from bert_keras.commands import export_model, predict, serve
 from bert_keras.engine.report import in_words
 from bert_keras.evaluation.intervals import wilson
 from bert_keras.runs.run_dir import RunDir
@@ -128,6 +129,7 @@ def test_texts_of_the_user_are_escaped(finished):
         assert any(text.startswith(SCRIPT) for text in page.texts["Longest texts"])
 
 
+@pytest.mark.parametrize("finished", ["single_label", "multi_label", "few_shot", "rerank"], indirect=True)
 def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind, folder, flags, _ = finished
@@ -152,7 +154,7 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
             "check_labels.py": check_labels,
             trainer_file: trainer,
         }.get(name)
-        if program == trainer and "--do_train" in arguments:
+        if program == trainer and "--do_train" in arguments and kind in ("single_label", "few_shot"):
             assert math.isfinite(trainer.main([name, *arguments])["loss"])
         elif program:
             parse(program.define_flags(), [name, *arguments], "")
@@ -224,6 +226,7 @@ def test_the_lists_show_what_their_titles_say(tmp_path, starts):
     assert all(label != answer for label, answer in pairs)
 
 
+@pytest.mark.parametrize("finished", ["single_label", "multi_label", "few_shot", "rerank"], indirect=True)
 def test_an_evaluation_later_writes_the_page_again(finished, monkeypatch):
     monkeypatch.setattr(Task, "shortfall", lambda *arguments: None)  # as in the run
     kind, folder, flags, _ = finished
@@ -236,10 +239,9 @@ def test_an_evaluation_later_writes_the_page_again(finished, monkeypatch):
     assert after == before
 
 
-def test_confusions_and_suspects_are_those_of_the_predictions(tmp_path, starts):
-    flags = flags_of("single_label", tmp_path, starts) | {"output_dir": tmp_path / "out"}
-    run(flags, "do_train", "do_eval")
-    page, rows = page_in(tmp_path / "out"), table_in(tmp_path / "out" / "eval_predictions.tsv")
+@pytest.mark.parametrize("finished", ["single_label"], indirect=True)
+def test_confusions_and_suspects_are_those_of_the_predictions(finished):
+    page, rows = page_in(finished[1]), table_in(finished[1] / "eval_predictions.tsv")
     header, *counts = page.tables["Confusions"]
     labels = ["neg", "pos"]
     assert header[1:] == labels
@@ -258,31 +260,26 @@ def test_confusions_and_suspects_are_those_of_the_predictions(tmp_path, starts):
     )
 
 
-def test_the_interval_is_that_of_the_rows(tmp_path, starts):
+@pytest.mark.parametrize("finished", ["single_label"], indirect=True)
+def test_the_interval_is_that_of_the_rows(finished, tmp_path):
     """The mean of many rows is almost normal."""
     rows = ROWS * 10
     path = write_rows(tmp_path / "many.csv", "text,label", rows, ",")
-    flags = flags_of("single_label", tmp_path, starts) | {"output_dir": tmp_path / "out", "eval_file": path}
-    accuracy = run(flags, "do_train", "do_eval")["accuracy"]
+    folder = shutil.copytree(finished[1], tmp_path / "out")
+    accuracy = run({"output_dir": folder, "eval_file": path}, "do_eval")["accuracy"]
     [interval] = [row[2] for row in page_in(tmp_path / "out").tables["Metrics"] if row[0] == "accuracy"]
     error = 1.96 * math.sqrt(accuracy * (1 - accuracy) / len(rows))
     bounds = [float(part.removesuffix(" %")) / 100 for part in interval.split(" to ")]
     assert bounds == pytest.approx([accuracy - error, accuracy + error], abs=0.01)
 
 
-def test_all_tries_are_on_the_page(tmp_path, starts):
-    flags = flags_of("single_label", tmp_path, starts) | {"output_dir": tmp_path / "out", "num_seeds": 2}
-    run(flags, "do_train", "do_eval")
+def test_all_tries_are_on_the_page_and_windows_are_counted(tmp_path, starts):
+    flags = flags_of("single_label", tmp_path, starts) | {"output_dir": tmp_path / "out", "max_steps": 1}
+    run(flags, "do_train", "do_eval", num_seeds=2, doc_stride=5)
     page = page_in(tmp_path / "out")
     with open(tmp_path / "out" / "tries.tsv", newline="") as file:
         assert page.tables["Tries"] == list(csv.reader(file, delimiter="\t"))
     assert "Learning curves" in page.tables
-
-
-def test_windows_are_counted(tmp_path, starts):
-    flags = flags_of("single_label", tmp_path, starts) | {"output_dir": tmp_path / "out", "doc_stride": 5}
-    run(flags, "do_train", "do_eval")
-    page = page_in(tmp_path / "out")
     told, facts, *_ = page.texts["Longest texts"]
     assert told == "24 of 24 examples fill all 12 tokens of a sequence; the rest is in more sequences."
     assert " tokensin " in facts
@@ -323,6 +320,7 @@ def test_a_model_in_another_folder_is_named_in_the_commands(tmp_path, starts, mo
     monkeypatch.setattr(Task, "shortfall", lambda *arguments: None)
     flags = flags_of("single_label", tmp_path, starts) | {"output_dir": tmp_path / "out"}
     run(flags, "do_train")
+    run({"output_dir": tmp_path / "out", "predict_file": flags["train_file"]}, "do_predict")
     assert not (tmp_path / "out" / "report.html").exists()
     other = {"init_checkpoint": tmp_path / "out", "output_dir": tmp_path / "other", "eval_file": flags["eval_file"]}
     run(other, "do_eval")
@@ -346,14 +344,6 @@ def test_the_commands_of_a_known_task_are_those_of_its_kind(tmp_path, starts):
         text = " ".join(page_in(tmp_path / f"out {task}").texts["What to do next"])
         assert ("--calibrate" in text) == is_of_classes
         assert "check_labels.py" not in text
-
-
-def test_a_prediction_alone_writes_no_page(tmp_path, starts):
-    flags = flags_of("single_label", tmp_path, starts)
-    settings = {"init_checkpoint": starts[0], "max_steps": 2, "max_seq_length": 12, "verbose": False}
-    train_classifier(ROWS, output_dir=tmp_path / "out", **settings)
-    run({"output_dir": tmp_path / "out", "predict_file": flags["train_file"]}, "do_predict")
-    assert not (tmp_path / "out" / "report.html").exists()
 
 
 @pytest.mark.parametrize("num_labels", [2, 30, 31, 3000])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
+from training_programs import run_classifier, run_pretraining
 
-from bert_keras.commands import run_classifier, run_pretraining
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.distribution import tpu
 from bert_keras.engine.distribution.devices import create_strategy

@@ -63,6 +63,19 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
     """The settings of run_classifier.py."""
 
     title = "Data and task"
+    usage = """
+    Fine-tunes BERT for classification, regression, multi-label or multiple-choice tasks, evaluates and predicts.
+
+        python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=mrpc \\
+            --task_name=mrpc --data_dir=glue/MRPC
+        python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=reviews \\
+            --train_file=reviews.csv --eval_share=0.2
+
+    The data are a GLUE task, XNLI or SWAG by name, your own files (CSV, TSV, JSON lines), or a dataset of TensorFlow
+    Datasets. Without any flag, the program runs a demo: it trains a tiny BERT on sample messages in a minute. To resume
+    an interrupted run, run the same command again. The flags of the original BERT keep their names, defaults and
+    meaning.
+    """
 
     task_name: str | None = setting("A known task, such as mrpc, xnli or swag; needs {data_dir}.", None)
     data_dir: str | None = free(
@@ -128,6 +141,19 @@ class LabelCheckSettings(Settings, ModelSettings, ColumnSettings):
     """The settings of check_labels.py."""
 
     title = "Data and check"
+    usage = """
+    Finds wrong labels in a table of texts, and the texts without a label that help most with one.
+
+        python check_labels.py --train_file=reviews.csv --init_checkpoint=minilm --output_dir=checked
+        python check_labels.py --train_file=reviews.csv --unlabeled_file=more.csv --init_checkpoint=minilm \\
+            --output_dir=checked
+
+    Each text gets its probabilities from a model of the other texts: a logistic regression on the vectors of the
+    encoder, or with --fine_tune a fine-tuned model. The tables in --output_dir: suspects.tsv has the texts that
+    contradict their label, confused_classes.tsv the classes that are taken for each other, duplicates.tsv equal texts
+    with different labels, leaks.tsv texts of --eval_file that --train_file has, too, and next_labels.tsv the texts to
+    label next.
+    """
 
     train_file: str | None = setting("The labelled texts to check: .csv, .tsv, .txt (tabs) or .jsonl.", REQUIRED)
     eval_file: str | None = setting("Texts to evaluate on, to find those that are also in {train_file}.", None)

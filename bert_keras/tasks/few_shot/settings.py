@@ -22,6 +22,16 @@ class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
     """
 
     title = "Few labels"
+    usage = """
+    Makes a classifier from a few texts of each class, or from the names of the classes, evaluates it and predicts.
+
+        python run_few_shot.py --do_train --do_eval --train_file=labelled.csv --eval_file=test.csv \\
+            --init_checkpoint=minilm --output_dir=first
+
+    The encoder first learns to give the texts of a class similar vectors; then a logistic regression on the vectors
+    becomes the head. The best encoders for it are those for vectors of sentences. Without --do_train, the program uses
+    the model in --output_dir.
+    """
 
     class_names: Sequence[str] = setting(
         "Names of all classes, separated by commas. Each name is one more example of its class, with blanks for "

@@ -10,6 +10,7 @@ from bert_keras.data_prep.records.reading import (
 )
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Mistake
+from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.objectives.replaced_tokens import generator_config
@@ -22,8 +23,9 @@ log = logging.getLogger("bert_keras")
 
 def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
     """Reads and checks the config, the records, and those to evaluate on."""
-    name = settings.bert_config_file
-    config = given_config(name)
+    # The run needs one of both.
+    name = settings.bert_config_file or settings.init_checkpoint or ""
+    config = given_config(name) if settings.bert_config_file else ModelFolder(name).config
     if settings.max_seq_length > config.max_position_embeddings:
         raise Mistake(
             "{max_seq_length}={} is more than the {} positions of {}; build shorter records, or use a config "
@@ -41,8 +43,8 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
-        trained = {*map(paths.identity, records.files)}
-        seen = sorted(file for file in eval_records.files if paths.identity(file) in trained)
+        trained = {*map(paths.file_id, records.files)}
+        seen = sorted(file for file in eval_records.files if paths.file_id(file) in trained)
         if seen and settings.input_file:
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if tokens:
@@ -50,7 +52,7 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
     if config.is_decoder and settings.objective != "masked_lm":
         raise Mistake(
             "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
-            settings.bert_config_file,
+            name,
             settings.objective,
         )
     if settings.objective == "span_boundary":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bert_keras.mistakes import Message
 from bert_keras.settings.effects import ON
-from bert_keras.settings.fields import REQUIRED, free, setting
+from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import SOFT_LOSS, TAUGHT, DistillationSettings, RunSettings
 from bert_keras.settings.numbers import NumberParser
 
@@ -17,8 +17,23 @@ class PretrainingSettings(DistillationSettings, RunSettings):
     """The settings of run_pretraining.py."""
 
     title = "Pre-training"
+    usage = """
+    Pre-trains BERT with masked LM and next sentence prediction on record files of examples.
 
-    bert_config_file: str = free("Required. Config of the model: a file, or the name of a released model.", REQUIRED)
+        python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
+            --output_file=train.tfrecord
+        python run_pretraining.py --do_train --do_eval --bert_config_file=bert_config.json --output_dir=model \\
+            --input_file=train.tfrecord --eval_file=held_out.tfrecord
+
+    Without any flag, the program runs a demo from text to model in about two minutes. To resume an interrupted run, run
+    the same command again. The flags of the original BERT keep their names, defaults and meaning.
+    """
+
+    bert_config_file: str | None = free(
+        "Config of the model: a file, or the name of a released model. If not given: the config next to "
+        "{init_checkpoint}.",
+        None,
+    )
     input_file: str | None = free("Records to train on: paths and patterns, separated by commas.", None)
     eval_file: str | None = free("Records to evaluate on, instead of those of {input_file}.", None)
     vocab_file: str | None = free("Vocabulary of the records; it is copied to {output_dir}.", None)

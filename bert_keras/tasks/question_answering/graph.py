@@ -126,7 +126,7 @@ class SpanModel(TextModel):
         scores = tf.where(is_span, start_logits[:, :, None] + end_logits[:, None, :], -float("inf"))
         score, best = (values[:, 0] for values in tf.math.top_k(tf.reshape(scores, [-1, n * n]), 1))
         has_span = score > -float("inf")
-        if self.settings["version_2_with_negative"] and n == 1:
+        if self.settings["version_2_with_negative"] and self.settings["n_best_size"] == 1:
             # Only one candidate is kept: "no answer" if its score is higher.
             has_span &= score >= null
         start, end = best // n, best % n

@@ -13,6 +13,16 @@ class SquadSettings(TeacherSettings):
     """The settings of run_squad.py."""
 
     title = "Data and answers"
+    usage = """
+    Trains a model that finds answers to questions in texts (SQuAD 1.1 and 2.0), evaluates it and predicts.
+
+        python run_squad.py --do_train --do_predict --train_file=train-v1.1.json --predict_file=dev-v1.1.json \\
+            --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=squad_model
+
+    For SQuAD 2.0, where a text may not contain the answer, give --version_2_with_negative. To resume an interrupted
+    run, run the same command again. Without --do_train, the program uses the model in --output_dir. The flags of the
+    original BERT keep their names, defaults and meaning.
+    """
 
     train_file: str | None = free("Questions to train on, in SQuAD's JSON format.", None)
     eval_file: str | None = free("Questions with answers to evaluate on.", None)

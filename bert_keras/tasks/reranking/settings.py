@@ -15,6 +15,15 @@ class RerankerSettings(EvaluatedSettings):
     """The settings of run_reranker.py."""
 
     title = "Queries and texts"
+    usage = """
+    Trains a model that scores texts for a query, evaluates it and predicts.
+
+        python run_reranker.py --do_train --do_eval --train_file=queries.csv --eval_file=dev.csv \\
+            --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=reranker
+
+    Files are tables: a query, a text that fits and others that do not, or a query, a text and a score. To resume an
+    interrupted run, run the same command again. Without --do_train, the program uses the model in --output_dir.
+    """
 
     train_file: str | None = free("Queries with texts to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None)
     eval_file: str | None = free("Queries with texts to evaluate on.", None)

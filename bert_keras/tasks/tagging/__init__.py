@@ -11,7 +11,6 @@ ABILITIES = {
         head="token_classifier",
         route="entities",
         settings={"labels": NAMES, "words": one_of(*WORDS)},
-        optional=("words",),
         purpose="tags each word of a text",
         page={
             "title": "Find names in a text",

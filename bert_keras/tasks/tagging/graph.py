@@ -42,7 +42,7 @@ class TagModel(TextModel):
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         codes, row_splits = code_points(texts["text"])
-        if self.settings.get("words", "conll") == "conll":
+        if self.settings["words"] == "conll":
             starts, ends, word_splits = self._splitter.split(codes, row_splits)
         else:
             starts, ends, word_splits = self._words_of_tokens(texts["text"], codes, row_splits)

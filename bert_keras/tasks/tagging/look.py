@@ -87,7 +87,7 @@ def _splitter(settings: NerSettings, is_whole: bool) -> Split:
 
         casing = settings.do_lower_case, settings.strip_accents
         model = ModelFolder(path, settings.vocab_file, settings.bert_config_file, *casing)
-        words = (model.task or {}).get("words", "conll") if is_stored else words
+        words = model.settings["words"] if is_stored else words
         return functools.partial(split_by, words, model.tokenizer)
 
     return lambda text: split()(text)

@@ -145,7 +145,7 @@ for place, word in enumerate(words):
         return Sentence([text[start:end] for start, end in spans]), spans
 
     def _split(self, text: str) -> list[tuple[int, int]]:
-        return split_by(self.settings.get("words", "conll"), self.tokenizer, text)
+        return split_by(self.settings["words"], self.tokenizer, text)
 
     def _features(self, example: _Words, counts: Counts, options: dict[str, Any]) -> Arrays:
         sentence, _ = example

@@ -16,6 +16,15 @@ class NerSettings(EvaluatedSettings, TeacherSettings):
     """The settings of run_ner.py."""
 
     title = "Data and tags"
+    usage = """
+    Trains a model that tags words, for example named entities (paper, section 5.3), evaluates it and predicts.
+
+        python run_ner.py --do_train --do_eval --do_predict --data_dir=conll2003 \\
+            --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=ner_model
+
+    Files are CoNLL columns, with one word and its tag on each line, or JSON lines of words and tags. To resume an
+    interrupted run, run the same command again. Without --do_train, the program uses the model in --output_dir.
+    """
 
     data_dir: str | None = free("Folder with train.txt, dev.txt and test.txt.", None)
     train_file: str | None = free("Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", None)

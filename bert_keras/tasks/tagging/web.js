@@ -8,7 +8,7 @@ import { WordSplitter } from "./web_words.js";
 function encodeWords(model, { text }, source) {
   checkText(model, text, source);
   const codes = codePoints(text);
-  const spans = model.settings.words === "transformers" ? spansOfTokens(model, text) : model.splitter.split(text);
+  const spans = model.settings.words === "transformers" ? spansOfTokens(model, text, codes) : model.splitter.split(text);
   if (!spans.length) throw new Error(`${source} has no word in its text; give a text`);
   const room = model.settings.max_seq_length - 2;
   const unknown = { id: model.tokenizer.id("[UNK]"), text: "text" };
@@ -30,11 +30,13 @@ function encodeWords(model, { text }, source) {
   return { sequences, windows, codes, spans, isCut };
 }
 
-/** Returns [start, end] of the words into which the tokenizer splits a text. */
-function spansOfTokens(model, text) {
+/** Returns [start, end] of the words into which the tokenizer splits a text, given its code points, too. */
+function spansOfTokens(model, text, codes) {
   const spans = [];
   for (const { id, start, end } of model.tokenizer.tokenize(text)) {
-    if (model.tokenizer.token(id).startsWith("##")) spans.at(-1)[1] = end;
+    // A special token of the text may begin with "##", too; a piece of a word never stands at "#".
+    const isPiece = model.tokenizer.token(id).startsWith("##") && textOf([codes[start]]) !== "#";
+    if (isPiece) spans.at(-1)[1] = end;
     else spans.push([start, end]);
   }
   return spans;

@@ -15,6 +15,16 @@ class VectorSettings(EvaluatedSettings):
     """The settings of run_sentence_vectors.py."""
 
     title = "Data and vectors"
+    usage = """
+    Trains vectors of texts: texts of similar meaning get similar vectors. Evaluates them and writes them.
+
+        python run_sentence_vectors.py --do_train --do_eval --train_file=pairs.tsv --eval_file=STS-B/dev.tsv \\
+            --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=vectors_model
+
+    The columns of --train_file decide the loss: pairs and triplets are ranked among the texts of a batch, scored pairs
+    teach the cosine, and single texts are recognized again under dropout (SimCSE). The columns of --eval_file decide
+    the metrics: correlation, retrieval or clustering. To resume an interrupted run, run the same command again.
+    """
 
     train_file: str | None = free(
         "Texts to train on: pairs or triplets, scored pairs, labelled inferences, or single texts. Table (.csv, .tsv, "
