@@ -108,7 +108,7 @@ class Tags(Peer):
     def change_head(self):
         with torch.no_grad():
             self.model.classifier.weight *= 4
-            self.model.classifier.bias[0] = 4.0
+            self.model.classifier.bias[0] = 1.0
 
     def encode(self, texts):
         return self.tokenizer(texts, truncation=True, max_length=self.longest, return_offsets_mapping=True)
