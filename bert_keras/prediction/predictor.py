@@ -17,9 +17,8 @@ from bert_keras.prediction.export_facts import ExportFacts
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
 
-# Texts are processed in groups, so that texts of one length share batches, up to these numbers of batches and
-# characters. Of a stream, the first group is one batch, so that the first answer comes soon, and each next group is
-# twice as large.
+# Texts are processed in groups, so that texts of one length share batches. The first group of a stream is one batch, so
+# that its answers come soon. Each next group is twice as large, up to these numbers of batches and characters.
 _BATCHES_A_GROUP = 32
 _CHARS_A_GROUP = 1 << 20
 
@@ -47,10 +46,7 @@ class Unanswered:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """How to answer the texts of one call; `extra` has the values of the features `extra_specs`.
-
-    `is_prompt`: whether the first groups are small.
-    """
+    """How to answer the texts of one call; `extra` has the values of the features `extra_specs`."""
 
     batch_size: int
     is_stopping: bool
@@ -194,8 +190,8 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
             check_batch_size(batch_size)
         options = self._with_options(options)
         size = batch_size or self.network.batch_size
-        is_prompt = self.is_prompt and not isinstance(texts, Whole)
-        call = _Call(size, on_error == "stop", is_reporting, options, self._extra(options), advance, is_prompt)
+        is_prompt, extra = self.is_prompt and not isinstance(texts, Whole), self._extra(options)
+        call = _Call(size, on_error == "stop", is_reporting, options, extra, advance, is_prompt)
         if sources is None:
             # Rows of data in memory count from 0, as in pandas and in training.
             name, first = ("row", 0) if isinstance(texts, Sized) else ("text", 1)
