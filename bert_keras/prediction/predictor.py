@@ -19,13 +19,11 @@ from bert_keras.prediction.network import Question, Results, check_batch_size
 
 # Texts are processed in groups, so that texts of one length share batches. The first group of a stream is one batch, so
 # that its answers come soon. Each next group is twice as large, up to these numbers of batches and characters.
-_BATCHES_A_GROUP = 32
-_CHARS_A_GROUP = 1 << 20
+_BATCHES_A_GROUP, _CHARS_A_GROUP = 32, 1 << 20
 
 # The number of positions and the results of each question of a text.
 Found = list[tuple[int, Results]]
-# Numbers of texts and of tokens by name, for the log.
-Counts = collections.Counter[str]
+Counts = collections.Counter[str]  # numbers of texts and of tokens by name, for the log
 
 
 @dataclasses.dataclass(frozen=True)
