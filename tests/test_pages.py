@@ -9,6 +9,7 @@ import pathlib
 import re
 import shlex
 import socket
+import subprocess
 import textwrap
 import warnings
 
@@ -85,6 +86,13 @@ def test_the_blocks_of_a_page_are_not_cut_at_the_right(page):
     for block in blocks_of(page):
         lines = [line for line in block.text.splitlines() if "first" not in block.marks and "https://" not in line]
         assert [line for line in lines if len(line) > WIDTH] == [], block.place
+
+
+def test_the_changes_that_pages_show_fit_the_code():
+    changes = [block for page in pages() for block in blocks_of(page) if block.language == "diff"]
+    for block in at_least(1, changes):
+        # It finds lines that have moved.
+        subprocess.run(["git", "apply", "--check"], input=block.text, cwd=ROOT, text=True, check=True)
 
 
 # Where commands and Python name what they read.

@@ -9,6 +9,10 @@ import numpy as np
 from bert_keras.mistakes import Mistake
 
 
+class Whole(list):
+    """The texts of one call, whose answers are wanted together, and not the first one soon."""
+
+
 def is_one(texts: Any, takes_pairs: bool) -> bool:
     """Returns whether the argument of a call is one text, and not several.
 

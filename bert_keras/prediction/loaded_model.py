@@ -17,7 +17,7 @@ from bert_keras.model_folder.task_checks import shown_model
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.prediction.arguments import ANSWER_PRECISIONS, Limits, PipeOptions, check_choice
-from bert_keras.prediction.containers import is_one, several
+from bert_keras.prediction.containers import Whole, is_one, several
 from bert_keras.prediction.network import (
     Network,
     Outputs,
@@ -165,7 +165,7 @@ class LoadedModel(Generic[Text, Answer]):
         if is_one(texts, self.takes_pairs):
             [answer] = self.pipe(iter([texts]), batch_size, **options)
             return answer
-        texts = list(itertools.islice(several(texts), self.limits.max_texts + 1))
+        texts = Whole(itertools.islice(several(texts), self.limits.max_texts + 1))
         if len(texts) > self.limits.max_texts:
             raise Mistake(
                 "there are more texts than limits.max_texts, which is {:,}; take the method "

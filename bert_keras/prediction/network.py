@@ -1,6 +1,8 @@
 """Inference with a network that is loaded and compiled once, in batches with little padding."""
 
 import bisect
+import collections
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -16,6 +18,11 @@ from bert_keras.mistakes import Mistake, Remedy
 # A batch must save this many tokens of padding, because each one has an overhead. The value comes from
 # counts of tokens and batches, not from timings: sentences in batches of 16 have at most 6 % of padding.
 _OVERHEAD_TOKENS = 48
+# A batch has at most as many tokens as `batch_size` sequences of this length, so long sequences take no more memory.
+LENGTH_OF_FULL_BATCHES = 128
+# A CPU computes so many batches at a time. The second one keeps the cores busy while the first one runs operations that
+# are too small for several cores, and while Python pads and reads batches.
+_BATCHES_AT_A_TIME = 2
 # Explanations hold the activations of all layers, so one batch of them is computed at a time.
 _one_at_a_time = threading.Lock()
 _SECONDS_BETWEEN_CHECKS = 0.1
@@ -63,10 +70,11 @@ class Turns:
 class Network(Turns):
     """Answers any number of questions and is traced only once. Threads may share it.
 
-    Questions of similar lengths share batches. A batch is padded to the first of `lengths`, which ascend, that has room
-    for its longest question. Both axes are dynamic, so a single short sentence costs neither a full batch nor a trace.
-    The company of a question changes its answer by rounding alone, as the size of a batch does. A strategy splits each
-    batch evenly over its devices, pads it to full size and traces once for each length: a TPU needs static shapes.
+    Questions of similar lengths share batches, see `split`. A batch is padded to the first of `lengths`, which ascend,
+    that has room for its longest question. Both axes are dynamic, so a single short sentence costs neither a full batch
+    nor a trace. The company of a question changes its answer by rounding alone, as the size of a batch does. A strategy
+    splits each batch evenly over its devices, pads it to full size and traces once for each length: a TPU needs static
+    shapes.
 
     Args:
         model: function of the features: int32 "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions"
@@ -126,11 +134,38 @@ class Network(Turns):
         batch_size = batch_size or self.batch_size
         padded = [padded_length(len(question.input_ids), self.lengths) for question in questions]
         order = sorted(range(len(questions)), key=padded.__getitem__)
-        for start, end in split([padded[index] for index in order], batch_size, self._strategy is not None):
-            batch = order[start:end]
-            columns = self._run([questions[index] for index in batch], padded[batch[-1]], batch_size, extra)
+        slices = split([padded[index] for index in order], batch_size, self._strategy is not None)
+        batches = [order[start:end] for start, end in slices]
+
+        def run(batch: list[int]) -> list[np.ndarray]:
+            return self._run([questions[index] for index in batch], padded[batch[-1]], batch_size, extra)
+
+        for batch, columns in zip(batches, self._in_turn(run, batches), strict=True):
             for number, index in enumerate(batch):
                 yield index, tuple(rows[number] for rows in columns)
+
+    def _in_turn(
+        self, run: Callable[[list[int]], list[np.ndarray]], batches: Sequence[list[int]]
+    ) -> Iterator[list[np.ndarray]]:
+        """Yields the result of each batch in order."""
+        if len(batches) < 2 or not self._is_on_cpu:
+            yield from map(run, batches)
+            return
+        with on_device(self._device):
+            _ = self._compiled  # Keras traces in the thread of its settings
+        with concurrent.futures.ThreadPoolExecutor(_BATCHES_AT_A_TIME) as threads:
+            running = collections.deque()
+            for batch in batches:
+                running.append(threads.submit(run, batch))
+                if len(running) > _BATCHES_AT_A_TIME:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+
+    @functools.cached_property
+    def _is_on_cpu(self) -> bool:
+        has_gpu = bool(tf.config.list_physical_devices("GPU"))
+        return self._strategy is None and (not has_gpu or (self._device or "").startswith("/CPU"))
 
     def _run(
         self, questions: Sequence[Question], length: int, batch_size: int, extra: Mapping[str, Any]
@@ -226,13 +261,15 @@ def padded_length(num_tokens: int, lengths: Sequence[int]) -> int:
 def split(lengths: Sequence[int], batch_size: int, is_filled: bool = False) -> Iterator[tuple[int, int]]:
     """Yields the start and the end of each batch of sequences with ascending lengths, the longest first.
 
-    A batch is padded to its longest sequence; `is_filled`: and to `batch_size` sequences. If each batch counts as
-    `_OVERHEAD_TOKENS` more, no other batches compute fewer tokens.
+    A batch is padded to its longest sequence. It has at most `batch_size` sequences, and at most the tokens of so many
+    of `LENGTH_OF_FULL_BATCHES`. With `is_filled`, it is padded to `batch_size` sequences instead, of any length. If
+    each batch counts as `_OVERHEAD_TOKENS` more, no other batches compute fewer tokens.
     """
     # The best batches of the first sequences: their tokens, and the start of the last batch.
     tokens, starts = np.zeros(len(lengths) + 1, np.int64), [0]
     for end, length in enumerate(lengths, 1):
-        first = max(0, end - batch_size)
+        fits = batch_size if is_filled else max(1, batch_size * LENGTH_OF_FULL_BATCHES // length)
+        first = max(0, end - min(batch_size, fits))
         num_rows = batch_size if is_filled else np.arange(end - first, 0, -1)
         totals = tokens[first:end] + num_rows * length
         starts.append(first + int(totals.argmin()))

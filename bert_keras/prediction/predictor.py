@@ -12,20 +12,18 @@ import numpy as np
 from bert_keras.data_prep.text.places import Ids, Token
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
-from bert_keras.prediction.containers import num_chars, several
+from bert_keras.prediction.containers import Whole, num_chars, several
 from bert_keras.prediction.export_facts import ExportFacts
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
 
-# Texts are processed in groups, so that texts of one length share batches. The first group is one batch, so that the
-# first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
-_BATCHES_A_GROUP = 32
-_CHARS_A_GROUP = 1 << 20
+# Texts are processed in groups, so that texts of one length share batches. The first group of a stream is one batch, so
+# that its answers come soon. Each next group is twice as large, up to these numbers of batches and characters.
+_BATCHES_A_GROUP, _CHARS_A_GROUP = 32, 1 << 20
 
 # The number of positions and the results of each question of a text.
 Found = list[tuple[int, Results]]
-# Numbers of texts and of tokens by name, for the log.
-Counts = collections.Counter[str]
+Counts = collections.Counter[str]  # numbers of texts and of tokens by name, for the log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +52,7 @@ class _Call:
     options: dict[str, Any]
     extra: dict[str, Any]
     advance: Callable[[], None]
+    is_prompt: bool
 
 
 @dataclasses.dataclass
@@ -76,7 +75,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
 
     # Maximum size of the texts of a group, by `_size_of`.
     max_group_size = _CHARS_A_GROUP
-    # Whether the first groups are small, so that the first answer comes soon.
+    # Whether the first groups of a stream are small, so that the first answer comes soon.
     is_prompt = True
 
     def __init__(
@@ -189,7 +188,8 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
             check_batch_size(batch_size)
         options = self._with_options(options)
         size = batch_size or self.network.batch_size
-        call = _Call(size, on_error == "stop", is_reporting, options, self._extra(options), advance)
+        is_prompt, extra = self.is_prompt and not isinstance(texts, Whole), self._extra(options)
+        call = _Call(size, on_error == "stop", is_reporting, options, extra, advance, is_prompt)
         if sources is None:
             # Rows of data in memory count from 0, as in pandas and in training.
             name, first = ("row", 0) if isinstance(texts, Sized) else ("text", 1)
@@ -225,7 +225,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
 
     def _groups(self, rows: Iterable[tuple[str, Any]], counts: Counts, call: _Call) -> Iterator[list[Row]]:
         """Yields lists of encoded rows, read on demand."""
-        group, size, num_batches = [], 0, 1 if self.is_prompt else _BATCHES_A_GROUP
+        group, size, num_batches = [], 0, 1 if call.is_prompt else _BATCHES_A_GROUP
         for source, text in rows:
             row = Row(source, text)
             counts["texts"] += 1

@@ -1,4 +1,4 @@
-"""`train_classifier`, the flags of run_classifier.py and what it does with them."""
+"""`train_classifier`, and the run of run_classifier.py."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any

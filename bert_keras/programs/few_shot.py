@@ -1,4 +1,4 @@
-"""`train_few_shot`, the flags of run_few_shot.py and what it does with them."""
+"""`train_few_shot`, and the run of run_few_shot.py."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""`check_labels`, the flags of check_labels.py and what it does with them."""
+"""`check_labels`, and the run of check_labels.py."""
 
 import collections
 import dataclasses

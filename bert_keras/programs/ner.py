@@ -1,4 +1,4 @@
-"""`train_ner`, the flags of run_ner.py and what it does with them."""
+"""`train_ner`, and the run of run_ner.py."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""`pretrain`, the flags of run_pretraining.py and what it does with them."""
+"""`pretrain`, and the run of run_pretraining.py."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""`train_reranker`, the flags of run_reranker.py and what it does with them."""
+"""`train_reranker`, and the run of run_reranker.py."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any

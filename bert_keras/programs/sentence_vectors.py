@@ -1,4 +1,4 @@
-"""`train_sentence_vectors`, the flags of run_sentence_vectors.py and what it does with them."""
+"""`train_sentence_vectors`, and the run of run_sentence_vectors.py."""
 
 import dataclasses
 import logging

@@ -1,4 +1,4 @@
-"""`train_squad`, the flags of run_squad.py and what it does with them."""
+"""`train_squad`, and the run of run_squad.py."""
 
 import dataclasses
 import logging

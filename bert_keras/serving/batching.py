@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.prediction.network import Network, Question, Results, Turns, lengths_up_to, padded_length
+from bert_keras.prediction.network import (
+    LENGTH_OF_FULL_BATCHES,
+    Network,
+    Question,
+    Results,
+    Turns,
+    lengths_up_to,
+    padded_length,
+)
 from bert_keras.serving.metrics import Metrics
 
 
@@ -227,7 +235,9 @@ class BatchingNetwork(Turns):
             self._metrics.queue_seconds.labels(**labels).observe(started - waiting.since)
         questions = [waiting.question for waiting in batch]
         try:
-            rows = self._network.answer(questions, len(questions), **dict(values))
+            # The network does not split the batch, whose tokens `_most` bounds already.
+            size = max(len(questions), -(-self._max_batch_tokens // LENGTH_OF_FULL_BATCHES))
+            rows = self._network.answer(questions, size, **dict(values))
             if not all(np.isfinite(array).all() for row in rows for array in row):
                 raise ModelError("the results of the model are not finite numbers, so its weights are broken")
         except Exception as error:  # a thread that dies would let every request wait

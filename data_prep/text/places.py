@@ -34,17 +34,29 @@ def locate(tokenizer: FullTokenizer, text: str, name: str, start: int = 0) -> li
     `start` is the place of this text in a longer one. Below 0, the longer one begins inside this text, and the tokens
     before it get an empty place at its start.
     """
-    found, words = tokenizer.tokenize_with_offsets(text), []
+    found = tokenizer.tokenize_with_offsets(text)
     ids = tokenizer.convert_tokens_to_ids(token for token, _, _ in found)
-    places = [(max(0, start + first), max(0, start + end)) for _, first, end in found]
-    for (token, first, _), place in zip(found, places, strict=True):
+
+    def moved(first: int, end: int) -> tuple[int, int]:
+        return (max(0, start + first), max(0, start + end)) if start else (first, end)
+
+    return [
+        Token(id_, *moved(first, end), name, moved(*word))
+        for id_, (_, first, end), word in zip(ids, found, _words_of_tokens(text, found), strict=True)
+    ]
+
+
+def _words_of_tokens(text: str, found: Iterable[tuple[str, int, int]]) -> list[list[int]]:
+    """Returns the start and the end of the word of each token."""
+    words: list[list[int]] = []
+    for token, first, end in found:
         # A special token of the text may begin with "##", too; a piece of a word never stands at "#".
         if token.startswith("##") and not text.startswith("#", first):
             words.append(words[-1])
-            words[-1][1] = place[1]
+            words[-1][1] = end
         else:
-            words.append([*place])
-    return [Token(id_, *place, name, (word[0], word[1])) for id_, place, word in zip(ids, places, words, strict=True)]
+            words.append([first, end])
+    return words
 
 
 def split_by(rule: str, tokenizer: FullTokenizer, text: str) -> list[tuple[int, int]]:
@@ -54,7 +66,8 @@ def split_by(rule: str, tokenizer: FullTokenizer, text: str) -> list[tuple[int, 
     """
     if rule == "conll":
         return split_words(text)
-    return list(dict.fromkeys(token.word for token in locate(tokenizer, text, "text") if token.word))
+    words = _words_of_tokens(text, tokenizer.tokenize_with_offsets(text))
+    return list(dict.fromkeys((first, end) for first, end in words))
 
 
 def place_rows(

@@ -67,18 +67,27 @@ def cost(lengths, parts, batch_size, is_filled):
     return sum(each * lengths[part.stop - 1] + 48 for each, part in zip(rows, parts, strict=True))
 
 
+def fits(part, lengths, batch_size, is_filled):
+    has_room = is_filled or len(part) == 1 or len(part) * lengths[part.stop - 1] <= 128 * batch_size
+    return len(part) <= batch_size and has_room
+
+
 @pytest.mark.parametrize("is_filled", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 3, 8])
-@pytest.mark.parametrize("lengths", [[3], [5, 5, 5, 5], [4, 4, 90, 91, 400], [10, 12, 14, 30, 31, 32, 70, 71, 200]])
+@pytest.mark.parametrize(
+    "lengths", [[3], [5, 5, 5, 5], [4, 4, 90, 91, 400], [10, 12, 14, 30, 31, 32, 70, 71, 200], [200] * 9]
+)
 def test_no_other_batches_cost_less(lengths, batch_size, is_filled):
     found = [range(start, end) for start, end in split(lengths, batch_size, is_filled)]
     assert [index for part in reversed(found) for index in part] == [*range(len(lengths))]
-    assert max(map(len, found)) <= batch_size
+    assert all(fits(part, lengths, batch_size, is_filled) for part in found)
     places = range(1, len(lengths))
     all_cuts = itertools.chain.from_iterable(itertools.combinations(places, n) for n in range(len(lengths)))
     all_parts = ([*itertools.starmap(range, itertools.pairwise([0, *cuts, len(lengths)]))] for cuts in all_cuts)
     lowest = min(
-        cost(lengths, parts, batch_size, is_filled) for parts in all_parts if max(map(len, parts)) <= batch_size
+        cost(lengths, parts, batch_size, is_filled)
+        for parts in all_parts
+        if all(fits(part, lengths, batch_size, is_filled) for part in parts)
     )
     assert cost(lengths, found, batch_size, is_filled) == lowest
     assert list(split([], batch_size)) == []

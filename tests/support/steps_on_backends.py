@@ -42,7 +42,7 @@ WAYS = {
 }
 # These losses differ little from the others.
 ALIKE = {
-    *("numbers", "numbers in their unit", "several labels", "tags", "tags of a frozen encoder", "masked words alone"),
+    *("numbers", "numbers in their unit", "several labels", "tags", "masked words alone"),
     *("ranked vectors of [CLS]", "ranked vectors of maxima", "hidden states", "cosines of states"),
     *("choices", "texts of a query", "scored vectors", "vectors of classes", "labels and soft labels"),
     "parts of ranked vectors",

@@ -3,7 +3,6 @@
 The arguments are the step, the number of the signal (0: none), and a JSON file with the list of command lines.
 """
 
-import importlib
 import json
 import os
 import pathlib
@@ -12,12 +11,14 @@ import sys
 import pytest
 from training_runs import act_before
 
+from bert_keras.programs.command import PROGRAMS
+
 
 def main(step, number, file):
     with pytest.MonkeyPatch.context() as patch:
         act_before(patch, int(step), lambda: os.kill(os.getpid(), int(number)))
         for argv in json.loads(pathlib.Path(file).read_text()):
-            importlib.import_module(f"bert_keras.commands.{argv[0].removesuffix('.py')}").main(argv)
+            PROGRAMS[argv[0].removesuffix(".py")].main(argv)
 
 
 if __name__ == "__main__":

@@ -114,13 +114,15 @@ def test_the_first_errors_have_words_as_long_as_these_take_few_tokens(tmp_path, 
     # Each word is hidden once, in a sequence that also has [CLS] and [SEP].
     words = [tokens_of(row["text"]) for row in every]
     sizes = [len(of_row) * (2 + sum(map(len, of_row))) for of_row in words]
-    told = "eval_errors.tsv has words for the first {} of 4 errors; finding them reads at most {} tokens"
-    for most, num_explained in ((sum(sizes), 4), (sum(sizes) - 1, 3), (sizes[0], 1), (sizes[0] - 1, 0)):
+    told = "eval_errors.tsv has words for the first {} of 4 errors: at most {}, with at most {} tokens"
+    limits = ((20, sum(sizes), 4), (20, sum(sizes) - 1, 3), (20, sizes[0], 1), (20, sizes[0] - 1, 0))
+    for most_errors, most, num_explained in (*limits, (4, sum(sizes), 4), (2, sum(sizes), 2)):
         capsys.readouterr()
+        monkeypatch.setattr(words_of_errors, "_MOST_ERRORS", most_errors)
         monkeypatch.setattr(words_of_errors, "_MOST_TOKENS", most)
         rows = evaluate(tmp_path, model, "classification", [(text,) for text in SINGLE], labels)
         words = [row["words"] for row in every[:num_explained]] + [""] * (4 - num_explained)
         assert [row["words"] for row in rows] == words
         assert [line for line in capsys.readouterr().out.splitlines() if "has words" in line] == (
-            [] if num_explained == 4 else [told.format(num_explained, most)]
+            [] if num_explained == 4 else [told.format(num_explained, most_errors, most)]
         )

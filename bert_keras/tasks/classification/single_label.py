@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bert_keras.evaluation.classification import class_report, classification_metrics
+from bert_keras.evaluation.classification import CLASSIFICATION_METRICS, class_report, classification_metrics
 from bert_keras.tasks.tables.examples import Example, Label, check_labels, learn_labels
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class SingleLabel:
 
     def selecting_metrics(self) -> tuple[str, ...]:
         """Returns the metrics that the user may choose; "f1" is that of class 1, so it needs exactly two classes."""
-        names = ("accuracy", "f1", "f1_macro", "matthews")
-        return names if len(self.names) == 2 else tuple(name for name in names if name != "f1")
+        return tuple(name for name in CLASSIFICATION_METRICS if name != "f1" or len(self.names) == 2)
 
     def make_loss(self, config: "BertConfig", class_weights: list[float] | None) -> "Loss":
         """Builds the network; returns its loss."""

@@ -126,7 +126,7 @@ print({answer})"""
 
     def _lengths(self) -> list[int]:
         # As in run_squad.py and the original BERT, the n best places are chosen among all positions, padding included.
-        return [self.max_seq_length]
+        return super()._lengths() if self.settings.get("use_all_places") else [self.max_seq_length]
 
     def _encode(self, pair: tuple[str, str], source: str) -> SquadExample:
         self._check_pair(pair, source, ("question", "context"))
@@ -164,12 +164,17 @@ print({answer})"""
     ) -> QuestionAnswer:
         example, rows, hidden = encoded
         num_rows = len(rows["input_ids"])
-        logits = np.array([row for _, row in found], np.float32).reshape(-1, 2, self.max_seq_length)
+        # Shorter than the features only if no padding can be chosen.
+        length = max((len(start) for _, (start, _) in found), default=self.max_seq_length)
+        logits = np.zeros((len(found), 2, length), np.float32)
+        for row, (_, of_row) in zip(logits, found, strict=True):
+            row[:, : len(of_row[0])] = of_row
         start_logits, end_logits = logits[:num_rows].swapaxes(0, 1)  # [W, T]
         settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS if name in self.settings})
         if threshold is not None:
             settings = dataclasses.replace(settings, null_score_diff_threshold=threshold, version_2_with_negative=True)
-        rows = {**rows, "example_index": np.zeros(num_rows, np.int32)}
+        rows = {name: values[:, :length] if values.ndim == 2 else values for name, values in rows.items()}
+        rows["example_index"] = np.zeros(num_rows, np.int32)
         [answer] = find_answers([example], rows, start_logits, end_logits, self.tokenizer, settings)
         n_best = [Span(best.text, best.probability, best.start, best.end) for best in answer.candidates]
         has_null = bool(settings.version_2_with_negative)

@@ -35,6 +35,13 @@ class Passage:
         matches = list(_WORD.finditer(text))
         self.words = [match.group() for match in matches]
         self.word_starts = [match.start() for match in matches]
+        self._tokens: tuple[FullTokenizer, PassageTokens] | None = None
+
+    def tokens(self, tokenizer: FullTokenizer) -> "PassageTokens":
+        """Returns the tokens of the passage, which it keeps: windows and answers need them."""
+        if self._tokens is None or self._tokens[0] is not tokenizer:
+            self._tokens = tokenizer, PassageTokens(self, tokenizer)
+        return self._tokens[1]
 
     def word_at(self, place: int) -> int:
         """Returns the index of the word at a position in the text; at white space, of the word before."""
@@ -106,15 +113,12 @@ def make_features(
             max_query_length,
         )
     check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
-    passages, windows, num_cut = {}, [], 0
+    windows, num_cut = [], 0
     for index, example in enumerate(examples):
         question = tokenizer.encode(example.question)
         num_cut += len(question) > max_query_length
-        # By identity, because the questions about a passage share the object.
-        key = id(example.passage)
-        if key not in passages:
-            passages[key] = PassageTokens(example.passage, tokenizer)
-        windows.append(_Windows(index, question[:max_query_length], passages[key], max_seq_length, doc_stride))
+        passage = example.passage.tokens(tokenizer)  # the questions about a passage share the object
+        windows.append(_Windows(index, question[:max_query_length], passage, max_seq_length, doc_stride))
     num_windows = [len(of_example.starts) for of_example in windows]
     features = _empty_features(sum(num_windows), max_seq_length, is_training)
     row, num_outside = 0, 0

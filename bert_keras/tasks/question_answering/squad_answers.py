@@ -4,7 +4,6 @@ Source: `write_predictions` and `get_final_text` of the original run_squad.py.
 """
 
 import dataclasses
-import functools
 import json
 import logging
 import math
@@ -15,7 +14,7 @@ import numpy as np
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.tasks.question_answering.squad import Passage, PassageTokens, SquadExample
+from bert_keras.tasks.question_answering.squad import Passage, SquadExample
 
 log = logging.getLogger("bert_keras")
 
@@ -23,6 +22,8 @@ ANSWER_TEXTS = ("release", "offsets")
 
 # The upper limit of null scores; as null odds, it means no answer for every threshold.
 NO_ANSWER = 1_000_000.0
+
+_SPANS_AT_A_TIME = 64
 
 _Null = tuple[float, float, float, tuple[int, int, int] | None]  # score, start_logit, end_logit, tokens
 _Span = tuple[int, int, int, float, float]  # window, start, end, start_logit, end_logit
@@ -208,7 +209,9 @@ def _ranked_spans(rows: Mapping[str, np.ndarray], logits: np.ndarray, settings: 
     start_logits, end_logits = top_logits[window, 0, start], top_logits[window, 1, end]
     order = np.argsort(-(start_logits + end_logits), stable=True)
     spans = (window, top[window, 0, start], top[window, 1, end], start_logits, end_logits)
-    return zip(*(values[order].tolist() for values in spans), strict=True)
+    for first in range(0, len(order), _SPANS_AT_A_TIME):  # the first ones mostly suffice
+        part = order[first : first + _SPANS_AT_A_TIME]
+        yield from zip(*(values[part].tolist() for values in spans), strict=True)
 
 
 def _distinct(spans: Iterable[_Span], null: _Null | None, texts: "_Texts", n_best_size: int) -> list[_Found]:
@@ -284,11 +287,8 @@ class _Texts:
         word = first_word + original.count(" ", 0, place)
         return self._passage.word_starts[word] + place - (original.rfind(" ", 0, place) + 1)
 
-    @functools.cached_property
-    def _pieces(self) -> PassageTokens:
-        return PassageTokens(self._passage, self._tokenizer)
-
     def _by_offsets(self, window: int, start: int, end: int) -> tuple[str, int, int]:
         first = self._rows["doc_start"][window] - int(np.argmax(self._rows["token_to_orig_map"][window] >= 0))
-        place = int(self._pieces.starts[first + start]), int(self._pieces.ends[first + end])
+        pieces = self._passage.tokens(self._tokenizer)
+        place = int(pieces.starts[first + start]), int(pieces.ends[first + end])
         return self._passage.text[slice(*place)], *place

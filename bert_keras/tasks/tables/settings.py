@@ -7,7 +7,6 @@ from bert_keras.settings.fields import free, setting
 from bert_keras.settings.numbers import ListedParser
 from bert_keras.tasks.tables.columns import HEADERS
 
-# The kinds of labels.
 # The kinds of labels, and the task in the task.json of a model that gives them.
 KINDS = {
     "single_label": "classification",

@@ -180,10 +180,11 @@ for place, word in enumerate(words):
     ) -> TaggedText:
         (sentence, spans), rows, hidden = encoded
         num_rows = len(rows["input_ids"])
-        logits = np.zeros((len(found), self.max_seq_length, self.num_classes), np.float32)
+        length = max(len(of_row) for _, (of_row,) in found)
+        logits = np.zeros((len(found), length, self.num_classes), np.float32)
         for row, (_, (of_row,)) in zip(logits, found, strict=True):
             row[: len(of_row)] = of_row
-        rows = {**rows, "sentence_index": np.zeros(num_rows, np.int32)}
+        rows = {"word_index": rows["word_index"][:, :length], "sentence_index": np.zeros(num_rows, np.int32)}
         [tags], [probabilities] = tags_from_logits(rows, logits[:num_rows], [sentence], self.settings["labels"])
         words = [
             TaggedWord(word, tag, probability, *span)

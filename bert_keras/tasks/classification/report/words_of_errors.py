@@ -14,9 +14,9 @@ from bert_keras.tasks.tables.encoding import starts_of_rows
 
 log = logging.getLogger("bert_keras")
 
-# At most so many words of each answer, and at most so many tokens that the network reads to find them.
-# BERT-Base on two cores reads so many in about a minute.
-_MOST_WORDS, _MOST_TOKENS = 3, 1 << 16
+# At most so many words of each answer, so many answers, and so many tokens that the network reads to find the words.
+# Every evaluation does this, so it must take little time: BERT-Base on two cores reads so many in about 15 seconds.
+_MOST_WORDS, _MOST_ERRORS, _MOST_TOKENS = 3, 20, 1 << 14
 
 
 class WordsOfErrors:
@@ -47,8 +47,8 @@ class WordsOfErrors:
     ) -> list[str]:
         """Returns the words of examples, one text for each.
 
-        Of several labels, the one with the largest error is explained. Examples after those that `_MOST_TOKENS` suffice
-        for have "".
+        Of several labels, the one with the largest error is explained. Examples after the first `_MOST_ERRORS`, or
+        after those that `_MOST_TOKENS` suffice for, have "".
 
         Args:
             places: numbers of the examples.
@@ -68,11 +68,10 @@ class WordsOfErrors:
             words = seen_words(texts, place_rows(self._tokenizer, segment_ids, texts, starts, locate_text))
             of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
             num_tokens += sum(int(self._features["input_mask"][row].sum()) for row, _ in of_words)
-            if num_tokens > _MOST_TOKENS:
-                message = (
-                    "eval_errors.tsv has words for the first %s of %s errors; finding them reads at most %s tokens"
-                )
-                log.info(message, f"{len(explained):,}", f"{len(places):,}", f"{_MOST_TOKENS:,}")
+            if num_tokens > _MOST_TOKENS or len(explained) == _MOST_ERRORS:
+                message = "eval_errors.tsv has words for the first %s of %s errors: at most %s, with at most %s tokens"
+                numbers = (len(explained), len(places), _MOST_ERRORS, _MOST_TOKENS)
+                log.info(message, *(f"{number:,}" for number in numbers))
                 break
             hidden += of_words
             explained.append((place, rows, words))
