@@ -12,6 +12,7 @@ from tiny_squad import paragraphs, write_squad
 from bert_keras import __main__ as subcommands
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.commands import try_file
+from bert_keras.programs import trial
 from bert_keras.tasks.classification.labels import SeveralLabels
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.examples import Example
@@ -56,7 +57,7 @@ def test_mistakes(start, tmp_path):
     write_squad(tmp_path / "questions.json", paragraphs(4, 1))
     (tmp_path / "empty.csv").write_text("")
     for arguments, message in (
-        ((), "give one file: bert-keras try FILE (--helpfull lists all flags)"),
+        ((), "give one file: try_file.py FILE (--helpfull lists all flags)"),
         (("a.csv", "b.csv"), "give one file"),
         (("none.csv",), "none.csv"),
         (("empty.csv",), "empty.csv"),
@@ -73,8 +74,8 @@ def test_mistakes(start, tmp_path):
 
 
 def test_a_file_is_tried_and_a_second_call_repeats_nothing(start, tmp_path, monkeypatch):
-    monkeypatch.setattr(try_file, "_STEPS", 4)
-    monkeypatch.setattr(try_file, "_MOST_LABELS_CHECKED", 64)
+    monkeypatch.setattr(trial, "_STEPS", 4)
+    monkeypatch.setattr(trial, "_MOST_LABELS_CHECKED", 64)
     write_texts(tmp_path / "a.csv", 40, 1)
     status, shown, mistake = start("a.csv", answer="\n")
     assert (status, mistake) == (0, "")
@@ -116,15 +117,15 @@ BALANCED = ["x"] * 50 + ["y"] * 50
 def test_commands_fit_the_result(result, purposes, tmp_path):
     result = {"num_steps": 300, "is_useful": True, "num_suspects": 0, "is_cut": False, **result}
     data = data_of(SingleLabel(["x", "y"]), *result.pop("labels", BALANCED))
-    settings = types.SimpleNamespace(output_dir="out", init_checkpoint="start", kind="single_label")
-    tried = try_file._Try("a.csv", settings, try_file.ColumnSettings(label_column=("1",)), None)
+    columns = trial.ColumnSettings(label_column=("1",))
+    tried = trial.Trial("a.csv", "start", "out", "single_label", columns, None)
     found = list(tried._of_result(data, **result))
     assert [purpose for purpose, _ in found] == purposes
     for _, (program, *words) in found:
-        parse(try_file.PROGRAMS[program.removesuffix(".py")].define_flags(), [program, *words], "")
+        parse(trial.PROGRAMS[program.removesuffix(".py")].define_flags(), [program, *words], "")
 
 
 def test_several_labels_have_no_classes_to_weigh():
     data = data_of(SeveralLabels(["x", "y"]), *[("x",)] * 40, ("y",))
-    tried = try_file._Try("a.csv", types.SimpleNamespace(output_dir="out", init_checkpoint="s"), None, None)
+    tried = trial.Trial("a.csv", "start", "out", "multi_label", trial.ColumnSettings(), None)
     assert list(tried._of_result(data, 300, True, 0, False)) == []

@@ -7,10 +7,8 @@ import sys
 # Program and purpose of each subcommand. A program with a dot is a module below bert_keras, the others are training
 # programs, see programs/command.py.
 GROUPS = {
-    "Begin": {
-        "try": ("commands.try_file", "your file: what it holds, a first classifier, wrong labels"),
-    },
     "Train": {
+        "try": ("commands.try_file", "what your file holds, a first classifier, wrong labels"),
         "classify": ("run_classifier", "classes, numbers, several labels or multiple choice"),
         "few-shot": ("run_few_shot", "a classifier from a few labels of each class"),
         "tag": ("run_ner", "tags of words, such as names"),

@@ -71,7 +71,7 @@ def program_of_file(path: str) -> str | None:
     """Returns the program that trains on tags, questions or queries in a file; None if there is none."""
     for program in ("run_ner", "run_squad", "run_reranker"):
         with contextlib.suppress(Mistake), keeping_log():
-            settings = settings_class_of(program).from_argv([program, "--do_train", f"--train_file={path}"])
+            settings = settings_class_of(program)().with_arguments(program, {"do_train": True, "train_file": path})
             findings = _look_of(program)(with_actions(settings), True)
             if not any(found.problems for found in findings):
                 return program
