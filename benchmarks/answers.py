@@ -25,7 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bert_keras.cli.start import start_tensorflow
 
-start_tensorflow()
+if __name__ == "__main__":
+    start_tensorflow()
 
 import numpy as np
 import torch

@@ -35,7 +35,7 @@ from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.engine.evaluation_pass import last
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.label_checks import split_by_text
-from bert_keras.programs.suspects import are_confident, choose_next
+from bert_keras.tasks.classification.suspects import are_confident, choose_next
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
 from bert_keras.tasks.tables.columns import Columns
 from bert_keras.tasks.tables.encoding import make_features

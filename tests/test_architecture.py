@@ -79,7 +79,7 @@ BUILDING_BLOCKS = (
 # Help texts of flags, and the commands of the demo and of a model card.
 WITH_COMMAND_LINES = (
     "programs.model_check.report",
-    *("programs.command", "programs.demo"),
+    *("programs.command", "programs.demo", "programs.trial"),
     *("tasks.distillation.recipe", "tasks.reports.commands"),
     "export.card.usage_examples",
 )

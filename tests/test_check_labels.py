@@ -12,8 +12,8 @@ from bert_keras import check_labels
 from bert_keras.cli.flags import run_main
 from bert_keras.programs import label_checks
 from bert_keras.programs.calls import TrainedModel
-from bert_keras.programs.suspects import are_confident, choose_next
 from bert_keras.storage import writing
+from bert_keras.tasks.classification.suspects import are_confident, choose_next
 from bert_keras.tasks.tables.examples import Example
 
 

@@ -121,7 +121,7 @@ def test_only_programs_start_tensorflow_and_only_in_their_own_process():
         assert calls.search(texts[path])[1], path
     takes_program = re.compile(r"^ *from bert_keras\.programs\.command import .*\b(PROGRAMS|Program)\b", re.MULTILINE)
     # A program gives itself to its demo, and calls from Python open its runs without starting TensorFlow.
-    inside = {ROOT / "bert_keras" / name for name in ("__main__.py", "programs/demo.py", "programs/calls.py")}
+    inside = {ROOT / "bert_keras" / name for name in ("__main__.py", "programs/trial.py", "programs/calls.py")}
     users = {path for path, text in texts.items() if takes_program.search(text)}
     assert users <= {*ROOT.glob("*.py"), *COMMANDS, *inside}
     assert "program.open_run" not in texts[ROOT / "bert_keras" / "programs" / "calls.py"]

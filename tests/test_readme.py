@@ -27,6 +27,7 @@ from bert_keras.commands import (
     extract_features,
     predict,
     serve,
+    try_file,
 )
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
 from studies import run_study
@@ -42,6 +43,7 @@ PROGRAMS = {
     "extract_features.py": (extract_features, "extract_features.md"),
     "predict.py": (predict, "predict.md"),
     "serve.py": (serve, "serve.md"),
+    "try_file.py": (try_file, "classification.md"),
     "run_classifier.py": (run_classifier, "classification.md"),
     "run_few_shot.py": (run_few_shot, "classification.md"),
     "run_ner.py": (run_ner, "ner.md"),
@@ -54,7 +56,7 @@ PROGRAMS = {
     "data_prep/create_pretraining_data.py": (create_pretraining_data, "create_pretraining_data.md"),
     "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
-TAKE_TEXTS = ("predict.py", "evaluate_predictions.py", "studies/run_study.py")
+TAKE_TEXTS = ("predict.py", "try_file.py", "evaluate_predictions.py", "studies/run_study.py")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

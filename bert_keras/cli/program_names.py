@@ -8,6 +8,7 @@ import sys
 # programs, see programs/command.py.
 GROUPS = {
     "Train": {
+        "try": ("commands.try_file", "what your file holds, a first classifier, wrong labels"),
         "classify": ("run_classifier", "classes, numbers, several labels or multiple choice"),
         "few-shot": ("run_few_shot", "a classifier from a few labels of each class"),
         "tag": ("run_ner", "tags of words, such as names"),

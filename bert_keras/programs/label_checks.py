@@ -27,7 +27,11 @@ from bert_keras.programs.calls import call
 from bert_keras.programs.classifier import to_file as to_file
 from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.few_shot import train_few_shot
-from bert_keras.programs.suspects import (
+from bert_keras.settings.devices import check_backend
+from bert_keras.storage import paths, writing
+from bert_keras.tasks.classification.data import read_own
+from bert_keras.tasks.classification.settings import LabelCheckSettings
+from bert_keras.tasks.classification.suspects import (
     ConfusedClasses,
     Duplicate,
     Leak,
@@ -39,10 +43,6 @@ from bert_keras.programs.suspects import (
     find_leaks,
     find_suspects,
 )
-from bert_keras.settings.devices import check_backend
-from bert_keras.storage import paths, writing
-from bert_keras.tasks.classification.data import read_own
-from bert_keras.tasks.classification.settings import LabelCheckSettings
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
 from bert_keras.tasks.finetuning.opening import num_steps_of, with_length
 from bert_keras.tasks.tables.encoding import make_features

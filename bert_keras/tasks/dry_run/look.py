@@ -1,5 +1,6 @@
 """Looks at the files of a program's run: the report of `--dry_run`, and the check before every run."""
 
+import contextlib
 import importlib
 import os
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from bert_keras.cli.flags import require
 from bert_keras.mistakes import Message, Mistake, flag_name
 from bert_keras.settings.fields import Settings
 from bert_keras.storage import paths
+from bert_keras.tasks import settings_class_of
 from bert_keras.tasks.dry_run.findings import Findings, keeping_log
 from bert_keras.tasks.dry_run.opening import DATA, with_actions
 
@@ -63,6 +65,17 @@ def check_files(program: str, settings: Any) -> None:
         with keeping_log():  # the run itself logs what it reads
             findings = _look_of(program)(settings, False)
         _raise([*findings, needed])
+
+
+def program_of_file(path: str) -> str | None:
+    """Returns the program that trains on tags, questions or queries in a file; None if there is none."""
+    for program in ("run_ner", "run_squad", "run_reranker"):
+        with contextlib.suppress(Mistake), keeping_log():
+            settings = settings_class_of(program)().with_arguments(program, {"do_train": True, "train_file": path})
+            findings = _look_of(program)(with_actions(settings), True)
+            if not any(found.problems for found in findings):
+                return program
+    return None
 
 
 def _size(path: str) -> int:

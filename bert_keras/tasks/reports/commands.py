@@ -44,7 +44,7 @@ def commands_of_classifier(
     yield "Label a file:", [program, "--do_predict", f"--output_dir={folder}", "--predict_file=your.csv"]
     if kind.has_one and train_file and start:
         words = ["check_labels.py", f"--train_file={train_file}", f"--init_checkpoint={start}"]
-        words += [*_flags_of(settings, ColumnSettings, ModelSettings), f"--max_seq_length={settings['max_seq_length']}"]
+        words += [*flags_of(settings, ColumnSettings, ModelSettings), f"--max_seq_length={settings['max_seq_length']}"]
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = [program, "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
     has_labels = train_file or settings.get("task_name") or settings.get("tfds")
@@ -57,7 +57,7 @@ def commands_of_classifier(
         yield "Train again, and read long texts to their ends:", words
 
 
-def _flags_of(settings: Mapping[str, Any], *groups: type) -> Iterator[str]:
+def flags_of(settings: Mapping[str, Any], *groups: type) -> Iterator[str]:
     """Yields the flags of the settings in some groups that do not have their defaults."""
     for field in (field for group in groups for field in dataclasses.fields(group)):
         if (value := settings.get(field.name, field.default)) != field.default:

@@ -1,0 +1,173 @@
+"""A first model of a file of texts and labels: look, ask, train, check the labels, and say what fits the result."""
+
+import collections
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import rich.console
+
+from bert_keras.mistakes import Mistake
+from bert_keras.programs.command import PROGRAMS
+from bert_keras.runs.run_dir import REPORT_FILE, RUN_CONFIG
+from bert_keras.storage import paths
+from bert_keras.tasks.dry_run.findings import keeping_log
+from bert_keras.tasks.dry_run.look import program_of_file, show_files
+from bert_keras.tasks.reports.commands import command_line, commands_of_model, flags_of
+from bert_keras.tasks.tables.settings import ColumnSettings
+
+_STEPS, _BATCH_SIZE, _EPOCHS = 300, 16, 10
+# Each of three models learns from two thirds of the texts, in all about as long as the classifier.
+_FOLDS, _MOST_EPOCHS_OF_CHECK = 3, 5
+_MOST_LABELS_CHECKED = _STEPS * _BATCH_SIZE
+_SUSPECTS_SHOWN = 5
+# From these shares on, a result is worth a remark.
+_MANY_SUSPECTS, _SMALL_CLASS = 0.05, 0.2
+# The probability of a label, less that of another one, from which on a label is shown.
+_CLEAR = -0.9
+_SETTINGS = (
+    *("--do_train", "--do_eval", "--eval_share=0.2", "--learning_rate=2e-4"),
+    f"--train_batch_size={_BATCH_SIZE}",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A file, the model to start from, the folder of all results, the kind of the labels and the columns."""
+
+    file: str
+    start: str
+    folder: str
+    kind: str
+    columns: ColumnSettings
+    console: rich.console.Console
+
+    def run(self, is_asked: bool) -> None:
+        """Does all of it; not `is_asked`: without the question."""
+        command = PROGRAMS["run_classifier"]
+        flags = [f"--train_file={self.file}", f"--init_checkpoint={self.start}", f"--kind={self.kind}"]
+        flags += [*flags_of(dataclasses.asdict(self.columns), ColumnSettings), *_SETTINGS]
+        flags.append(f"--output_dir={paths.join(self.folder, 'run')}")
+        try:
+            show_files(command.name, command.read([command.name, *flags])[0], self.console)
+        except Mistake as mistake:
+            has_columns = any(flags_of(dataclasses.asdict(self.columns), ColumnSettings))
+            other = program_of_file(self.file) if paths.is_file(self.file) and not has_columns else None
+            if other is None:
+                raise
+            raise Mistake(
+                "{} is not a table of texts and labels, but {}.py reads it; give it the file with {train_file}, and "
+                "{dry_run} to look at it first",
+                self.file,
+                other,
+            ) from mistake
+        data = read_data(command.read([command.name, *flags])[0])
+        num_steps = min(_STEPS, -(-len(data.train) * _EPOCHS // _BATCH_SIZE))
+        self._ask(len(data.train), len(data.dev), num_steps, is_asked)
+        settings, _ = command.read([command.name, *flags, f"--max_steps={num_steps}"])
+        run = command.open_run(settings, None, self.console)
+        result = run.execute()
+        if not result.is_complete:
+            return
+        num_suspects = self._check_labels(data) if result.is_useful and data.kind.has_one else 0
+        report = paths.join(settings.output_dir, REPORT_FILE)
+        self._print(f"\nLook at {report}. What fits this result:")
+        is_cut = bool(run.task.eval_features["input_mask"].all(-1).any()) and data.kind.has_windows
+        commands = [
+            *(self._of_result(data, num_steps, result.is_useful, num_suspects, is_cut)),
+            *commands_of_model(settings.output_dir, paths.name(self.folder), run.task.describe()),
+        ]
+        for purpose, words in commands[:3]:
+            self._print(f"{purpose}\n{command_line(words)}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _ask(self, num_train: int, num_eval: int, num_steps: int, is_asked: bool) -> None:
+        """Ends the program unless the user wants the run."""
+        self._print(
+            f"Train on {num_train:,} of these texts for {num_steps:,} steps, evaluate on the other {num_eval:,}, and "
+            f"check the labels? Everything goes into {self.folder}/."
+        )
+        if not is_asked:
+            return
+        if not sys.stdin.isatty():
+            raise Mistake("nobody can answer here, because standard input is not a terminal; give {yes}")
+        try:
+            answer = input("[Y/n] ").strip().lower()
+        except EOFError:
+            answer = "n"
+        if answer not in ("", "y", "yes"):
+            raise SystemExit(0)
+
+    def _check_labels(self, data: Any) -> int:
+        """Checks the labels of all texts, prints the first suspects, and returns how many are clear."""
+        folder = paths.join(self.folder, "labels")
+        num_texts = len(data.train) + len(data.dev)
+        words = self._words_of_check(num_texts, folder)
+        if num_texts > _MOST_LABELS_CHECKED:
+            self._print(f"The labels are not checked, because {num_texts:,} texts take long. To check them:")
+            self._print(command_line(["check_labels.py", *words]))
+            return 0
+        file = paths.join(folder, "suspects.tsv")
+        if not paths.is_file(file):
+            command = PROGRAMS["check_labels"]
+            try:
+                # Without the lines of the folds.
+                command.open_run(*command.read([command.name, *words]), rich.console.Console(quiet=True)).execute()
+            except Mistake as mistake:
+                self._print(f"The labels are not checked: {mistake}")
+                return 0
+        header, *rows = [line.split("\t") for line in paths.read_text(file).splitlines()]
+        rows = [dict(zip(header, row, strict=True)) for row in rows]
+        clear = [row for row in rows if row["is_confident"] == "yes" and float(row["margin"]) < _CLEAR]
+        share = 1 - len(rows) / num_texts
+        self._print(
+            f"\nModels of the other texts give {share:.0%} of all texts their own label. They clearly contradict "
+            f"{len(clear):,} labels; {file} has these first."
+        )
+        for row in clear[:_SUSPECTS_SHOWN]:
+            text = row["text"] if len(row["text"]) <= 90 else f"{row['text'][:90]}..."
+            self._print(f"  {row['source']}: {row['label']}, rather {row['suggestion']}: {text}")
+        return len(clear)
+
+    def _words_of_check(self, num_texts: int, folder: str) -> list[str]:
+        """Returns the flags of check_labels.py."""
+        epochs = max(1, min(_MOST_EPOCHS_OF_CHECK, _MOST_LABELS_CHECKED // num_texts))
+        words = [f"--train_file={self.file}", f"--init_checkpoint={self.start}"]
+        words += [*flags_of(dataclasses.asdict(self.columns), ColumnSettings), "--fine_tune", f"--folds={_FOLDS}"]
+        words += ["--learning_rate=2e-4", f"--train_batch_size={_BATCH_SIZE}", f"--num_train_epochs={epochs}"]
+        return [*words, f"--output_dir={folder}"]
+
+    def _of_result(
+        self, data: Any, num_steps: int, is_useful: bool, num_suspects: int, is_cut: bool
+    ) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yields commands for what this result lacks, the most important first."""
+        name, config = paths.name(self.folder), paths.join(self.folder, "run", RUN_CONFIG)
+        again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={config}"]
+        num_texts = len(data.train)
+        counts = collections.Counter(example.label for example in data.train).values() if data.kind.has_one else ()
+        if num_suspects > _MANY_SUSPECTS * num_texts:
+            words = self._words_of_check(num_texts, f"{name}_labels_2")
+            yield "Many labels may be wrong. Correct the file first; to check it again:", ["check_labels.py", *words]
+        if not is_useful:
+            words = [*again, "--learning_rate=5e-5,2e-4,5e-4", "--num_seeds=2", f"--output_dir={name}_rates"]
+            yield "The model is not better than the baseline. Compare learning rates and seeds:", words
+        if num_steps * _BATCH_SIZE < num_texts:
+            words = [*again, "--max_steps=0", "--num_train_epochs=3", f"--output_dir={name}_all"]
+            yield f"Only {num_steps * _BATCH_SIZE:,} texts were read. Train on all, three times:", words
+        if counts and min(counts) < _SMALL_CLASS * max(counts):
+            words = [*again, "--class_weights=balanced", f"--output_dir={name}_weights"]
+            yield f"The smallest class has {min(counts):,} texts. Give small classes more weight:", words
+        if is_cut:
+            words = [*again, "--doc_stride=64", f"--output_dir={name}_windows"]
+            yield "Some texts are cut. Read them to their ends:", words
+
+
+def read_data(settings: Any) -> Any:
+    """Returns the `ClassificationData` of a run."""
+    from bert_keras.tasks.classification.data import read_classification_data  # --help does not need it
+
+    with keeping_log():  # `show_files` has shown it
+        return read_classification_data(settings, None)

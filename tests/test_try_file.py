@@ -1,0 +1,131 @@
+"""`bert-keras try FILE`: what it shows, asks, does and advises."""
+
+import io
+import re
+import shlex
+import types
+
+import pytest
+from tiny_classes import write_start, write_texts
+from tiny_squad import paragraphs, write_squad
+
+from bert_keras import __main__ as subcommands
+from bert_keras.cli.flags import parse, run_main
+from bert_keras.commands import try_file
+from bert_keras.programs import trial
+from bert_keras.tasks.classification.labels import SeveralLabels
+from bert_keras.tasks.classification.single_label import SingleLabel
+from bert_keras.tasks.tables.examples import Example
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch, capsys):
+    """Return a function of arguments that runs the program in a folder, for its status, standard output and error."""
+    monkeypatch.chdir(tmp_path)
+    write_start(tmp_path / "start")
+
+    def run(*arguments, answer=None):
+        stdin = io.StringIO(answer)
+        stdin.isatty = lambda: answer is not None
+        monkeypatch.setattr("sys.stdin", stdin)
+        try:
+            status = run_main(try_file.main, ["try_file.py", *arguments, "--init_checkpoint=start"])
+        except SystemExit as end:
+            status = end.code
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize("answer", ["n\n", "no\n", ""])
+def test_it_asks_before_it_does_anything(start, tmp_path, answer):
+    write_texts(tmp_path / "a.csv", 20, 1)
+    before = sorted(tmp_path.rglob("*"))
+    status, shown, mistake = start("a.csv", answer=answer)
+    assert (status, mistake) == (0, "")
+    assert "columns text, label" in shown
+    assert "Train on 16 of these texts for 10 steps, evaluate on the other 4, and check the labels?" in shown
+    assert "a_try/" in shown
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_mistakes(start, tmp_path):
+    write_texts(tmp_path / "a.csv", 20, 1)
+    (tmp_path / "tags.txt").write_text("he O\nate O\n\nparis B-LOC\nis O\n\n")
+    write_squad(tmp_path / "questions.json", paragraphs(4, 1))
+    (tmp_path / "empty.csv").write_text("")
+    for arguments, message in (
+        ((), "give one file: try_file.py FILE (--helpfull lists all flags)"),
+        (("a.csv", "b.csv"), "give one file"),
+        (("none.csv",), "none.csv"),
+        (("empty.csv",), "empty.csv"),
+        (("a.csv",), "nobody can answer here, because standard input is not a terminal; give --yes"),
+        (("tags.txt", "--yes"), "tags.txt is not a table of texts and labels, but run_ner.py reads it; give it"),
+        (("questions.json", "--yes"), "but run_squad.py reads it; give it the file with --train_file"),
+        (("a.csv", "--yes", "--label_column=mood"), "mood"),
+    ):
+        status, _, mistake = start(*arguments)
+        assert status == 1, arguments
+        assert message in mistake
+        assert mistake.count("\n") == 1
+    assert not list(tmp_path.glob("*_try"))
+
+
+def test_a_file_is_tried_and_a_second_call_repeats_nothing(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "_STEPS", 4)
+    monkeypatch.setattr(trial, "_MOST_LABELS_CHECKED", 64)
+    write_texts(tmp_path / "a.csv", 40, 1)
+    status, shown, mistake = start("a.csv", answer="\n")
+    assert (status, mistake) == (0, "")
+    assert (tmp_path / "a_try" / "run" / "report.html").is_file()
+    commands = [shlex.split(line)[1:] for line in re.findall(r"^  python.*", shown.replace("\\\n", ""), re.MULTILINE)]
+    assert len(commands) == 3
+    for name, *arguments in commands:
+        subcommand = next(key for key, module in subcommands.MODULES.items() if f"{module}.py".endswith(name))
+        values = subcommands.load_program(subcommand).define_flags()
+        parse(values, [name, *arguments], "", takes_texts=name == "predict.py")
+    again = start("a.csv", "--yes")
+    assert again[0] == 0
+    assert "nothing to train" in again[1]
+    assert shown.partition("What fits")[2] == again[1].partition("What fits")[2]
+    status, _, mistake = start("a.csv", "--yes", "--label_column=1", "--text_column=0", "--kind=regression")
+    assert status == 1
+    assert mistake.count("\n") == 1
+
+
+def data_of(kind, *labels):
+    train = [Example(str(row), f"text {row}", label=label) for row, label in enumerate(labels)]
+    return types.SimpleNamespace(kind=kind, train=train)
+
+
+BALANCED = ["x"] * 50 + ["y"] * 50
+
+
+@pytest.mark.parametrize(
+    ("result", "purposes"),
+    [
+        ({}, []),
+        ({"is_useful": False}, ["The model is not better than the baseline. Compare learning rates and seeds:"]),
+        ({"labels": ["x"] * 90 + ["y"] * 10}, ["The smallest class has 10 texts. Give small classes more weight:"]),
+        ({"is_cut": True}, ["Some texts are cut. Read them to their ends:"]),
+        ({"num_suspects": 6}, ["Many labels may be wrong. Correct the file first; to check it again:"]),
+        ({"num_steps": 2}, ["Only 32 texts were read. Train on all, three times:"]),
+    ],
+)
+def test_commands_fit_the_result(result, purposes, tmp_path):
+    result = {"num_steps": 300, "is_useful": True, "num_suspects": 0, "is_cut": False, **result}
+    data = data_of(SingleLabel(["x", "y"]), *result.pop("labels", BALANCED))
+    columns = trial.ColumnSettings(label_column=("1",))
+    tried = trial.Trial("a.csv", "start", "out", "single_label", columns, None)
+    found = list(tried._of_result(data, **result))
+    assert [purpose for purpose, _ in found] == purposes
+    for _, (program, *words) in found:
+        parse(trial.PROGRAMS[program.removesuffix(".py")].define_flags(), [program, *words], "")
+
+
+def test_several_labels_have_no_classes_to_weigh():
+    data = data_of(SeveralLabels(["x", "y"]), *[("x",)] * 40, ("y",))
+    tried = trial.Trial("a.csv", "start", "out", "multi_label", trial.ColumnSettings(), None)
+    assert list(tried._of_result(data, 300, True, 0, False)) == []
