@@ -114,7 +114,16 @@ def main(argv: list[str]) -> None:
         f"  program                     {code / _MIB:,.1f} MiB",
         flush=True,
     )
-    cost = cost_of(compiled.cost_analysis(), compiled.as_text(), memory.alias_size_in_bytes, num_cores, num_parts)
+    from jax.errors import JaxRuntimeError  # --help does not need it
+
+    try:
+        program = compiled.as_text()
+    except JaxRuntimeError as error:
+        # The compiler for a v6e writes instructions that JAX 0.10 does not know.
+        reason = str(error).splitlines()[0]
+        log.warning("no time is predicted, because JAX cannot read the compiled program: %s", reason)
+        return
+    cost = cost_of(compiled.cost_analysis(), program, memory.alias_size_in_bytes, num_cores, num_parts)
     print("\n".join(predict(cost, settings)), flush=True)
 
 
