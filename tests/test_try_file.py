@@ -1,11 +1,13 @@
 """`bert-keras try FILE`: what it shows, asks, does and advises."""
 
+import dataclasses
 import io
 import re
 import shlex
 import types
 
 import pytest
+import rich.console
 from tiny_classes import write_start, write_texts
 from tiny_squad import paragraphs, write_squad
 
@@ -75,7 +77,6 @@ def test_mistakes(start, tmp_path):
 
 def test_a_file_is_tried_and_a_second_call_repeats_nothing(start, tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "_STEPS", 4)
-    monkeypatch.setattr(trial, "_MOST_LABELS_CHECKED", 64)
     write_texts(tmp_path / "a.csv", 40, 1)
     status, shown, mistake = start("a.csv", answer="\n")
     assert (status, mistake) == (0, "")
@@ -110,7 +111,10 @@ BALANCED = ["x"] * 50 + ["y"] * 50
         ({"is_useful": False}, ["The model is not better than the baseline. Compare learning rates and seeds:"]),
         ({"labels": ["x"] * 90 + ["y"] * 10}, ["The smallest class has 10 texts. Give small classes more weight:"]),
         ({"is_cut": True}, ["Some texts are cut. Read them to their ends:"]),
-        ({"num_suspects": 6}, ["Many labels may be wrong. Correct the file first; to check it again:"]),
+        (
+            {"num_suspects": 6},
+            ["Many labels may be wrong. Correct those of out/suspects.tsv, and try again:"],
+        ),
         ({"num_steps": 2}, ["Only 32 texts were read. Train on all, three times:"]),
     ],
 )
@@ -122,7 +126,34 @@ def test_commands_fit_the_result(result, purposes, tmp_path):
     found = list(tried._of_result(data, **result))
     assert [purpose for purpose, _ in found] == purposes
     for _, (program, *words) in found:
-        parse(trial.PROGRAMS[program.removesuffix(".py")].define_flags(), [program, *words], "")
+        programs = {**trial.PROGRAMS, "try_file": try_file}
+        parse(programs[program.removesuffix(".py")].define_flags(), [program, *words], "", takes_texts=True)
+
+
+def test_planted_wrong_labels_are_found(tmp_path, capsys):
+    """In these texts the words say the label; some have the other one."""
+    words = {"good": ["great", "happy", "lovely", "nice", "kind"], "bad": ["awful", "sad", "nasty", "cruel", "grim"]}
+    labels = ["good", "bad"] * 40
+    train = []
+    for row, label in enumerate(labels):
+        text = " ".join((*words[label][row % 3 : row % 3 + 3], f"text{row}"))
+        train.append(Example(str(row), text, label=label, source=f"a.csv line {row + 2}"))
+    wrong = [7, 20, 33]
+    for row in wrong:
+        train[row] = dataclasses.replace(train[row], label={"good": "bad", "bad": "good"}[labels[row]])
+    data = types.SimpleNamespace(kind=SingleLabel(["bad", "good"]), train=train[:60], dev=train[60:])
+    folder = tmp_path / "out"
+    folder.mkdir()
+    tried = trial.Trial("a.csv", "start", str(folder), "single_label", trial.ColumnSettings(), rich.console.Console())
+    assert tried._check_labels(data) == 3
+    header, *rows = [line.split("\t") for line in (folder / "suspects.tsv").read_text().splitlines()]
+    assert sorted(row[header.index("source")] for row in rows) == sorted(f"a.csv line {row + 2}" for row in wrong)
+    shown = capsys.readouterr().out
+    assert "3 of 80 labels may be wrong" in shown
+    assert "a.csv line 9: good, rather bad: " in shown
+    few = types.SimpleNamespace(kind=data.kind, train=[train[0], train[1], train[3]], dev=[])
+    assert tried._check_labels(few) == 0
+    assert "The labels are not checked, because a label has too few different texts." in capsys.readouterr().out
 
 
 def test_several_labels_have_no_classes_to_weigh():

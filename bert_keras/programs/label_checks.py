@@ -50,6 +50,8 @@ from bert_keras.tasks.tables.examples import Example, learn_labels, to_number
 
 log = logging.getLogger("bert_keras")
 
+# The rows to train on, and those that are held out.
+Fold = tuple[np.ndarray, np.ndarray]
 # The tables, by the attributes of `LabelCheck`.
 TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")
 _OF_FINE_TUNING = ("learning_rate", "num_train_epochs", "train_batch_size")
@@ -155,13 +157,13 @@ class _Check:
     def _held_out_probabilities(self, vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
         settings = self.settings
+        split = split_by_text(self.examples, ids, settings.folds, settings.seed)
+        if not (settings.fine_tune or settings.contrastive_epochs):
+            return held_out_probabilities(vectors, ids, split)
         probabilities = np.zeros((len(ids), len(self.labels)))
-        for number, (train, held_out) in enumerate(split_by_text(self.examples, ids, settings.folds, settings.seed), 1):
-            if settings.fine_tune or settings.contrastive_epochs:
-                log.info("fold %d of %d", number, settings.folds)
-                probabilities[held_out] = self._trained(number, train, held_out)
-            else:
-                probabilities[held_out] = regression().fit(vectors[train], ids[train]).predict_proba(vectors[held_out])
+        for number, (train, held_out) in enumerate(split, 1):
+            log.info("fold %d of %d", number, settings.folds)
+            probabilities[held_out] = self._trained(number, train, held_out)
         return probabilities
 
     def _trained(self, number: int, train: Iterable[int], held_out: Iterable[int]) -> np.ndarray:
@@ -190,10 +192,7 @@ class _Check:
             rows = getattr(found, name)
             path = paths.join(found.folder, f"{name}.tsv")
             if rows or name == "suspects":
-                columns = [field.name for field in dataclasses.fields(rows[0] if rows else Suspect)]
-                columns = [column for column in columns if any(getattr(row, column) not in (None, "") for row in rows)]
-                cells = [[_shown(getattr(row, column)) for column in columns] for row in rows]
-                writing.write_text(path, tab_separated(columns, cells))
+                write_rows(path, rows)
                 written.insert(0, path)
             elif paths.exists(path):
                 paths.remove(path)  # of a check that was interrupted
@@ -211,9 +210,23 @@ class _Check:
         log.info("Look at %s", ", ".join(written))
 
 
-def split_by_text(
-    examples: Sequence[Example], ids: np.ndarray, num_folds: int, seed: int
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def write_rows(path: str, rows: Sequence[Any]) -> None:
+    """Writes suspects, or the rows of another table, without columns that are empty everywhere."""
+    columns = [field.name for field in dataclasses.fields(rows[0] if rows else Suspect)]
+    columns = [column for column in columns if any(getattr(row, column) not in (None, "") for row in rows)]
+    cells = [[_shown(getattr(row, column)) for column in columns] for row in rows]
+    writing.write_text(path, tab_separated(columns, cells))
+
+
+def held_out_probabilities(vectors: np.ndarray, ids: np.ndarray, split: Iterable[Fold]) -> np.ndarray:
+    """Returns the probabilities of each text, float [N, C], from a logistic regression on the vectors of others."""
+    probabilities = np.zeros((len(ids), ids.max() + 1))
+    for train, held_out in split:
+        probabilities[held_out] = regression().fit(vectors[train], ids[train]).predict_proba(vectors[held_out])
+    return probabilities
+
+
+def split_by_text(examples: Sequence[Example], ids: np.ndarray, num_folds: int, seed: int) -> list[Fold]:
     """Returns the rows to train on and the rows that are held out, for each fold; equal texts are in one fold."""
     from sklearn.model_selection import StratifiedGroupKFold  # it loads only where it is needed
 

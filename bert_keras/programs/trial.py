@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import rich.console
 
 from bert_keras.mistakes import Mistake
@@ -18,14 +19,10 @@ from bert_keras.tasks.reports.commands import command_line, commands_of_model, f
 from bert_keras.tasks.tables.settings import ColumnSettings
 
 _STEPS, _BATCH_SIZE, _EPOCHS = 300, 16, 10
-# Each of three models learns from two thirds of the texts, in all about as long as the classifier.
-_FOLDS, _MOST_EPOCHS_OF_CHECK = 3, 5
-_MOST_LABELS_CHECKED = _STEPS * _BATCH_SIZE
 _SUSPECTS_SHOWN = 5
 # From these shares on, a result is worth a remark.
 _MANY_SUSPECTS, _SMALL_CLASS = 0.05, 0.2
-# The probability of a label, less that of another one, from which on a label is shown.
-_CLEAR = -0.9
+_MOST_FOLDS = 5
 _SETTINGS = (
     *("--do_train", "--do_eval", "--eval_share=0.2", "--learning_rate=2e-4"),
     f"--train_batch_size={_BATCH_SIZE}",
@@ -47,12 +44,12 @@ class Trial:
         """Does all of it; not `is_asked`: without the question."""
         command = PROGRAMS["run_classifier"]
         flags = [f"--train_file={self.file}", f"--init_checkpoint={self.start}", f"--kind={self.kind}"]
-        flags += [*flags_of(dataclasses.asdict(self.columns), ColumnSettings), *_SETTINGS]
+        flags += [*flags_of(vars(self.columns), ColumnSettings), *_SETTINGS]
         flags.append(f"--output_dir={paths.join(self.folder, 'run')}")
         try:
             show_files(command.name, command.read([command.name, *flags])[0], self.console)
         except Mistake as mistake:
-            has_columns = any(flags_of(dataclasses.asdict(self.columns), ColumnSettings))
+            has_columns = any(flags_of(vars(self.columns), ColumnSettings))
             other = program_of_file(self.file) if paths.is_file(self.file) and not has_columns else None
             if other is None:
                 raise
@@ -70,7 +67,7 @@ class Trial:
         result = run.execute()
         if not result.is_complete:
             return
-        num_suspects = self._check_labels(data) if result.is_useful and data.kind.has_one else 0
+        num_suspects = self._check_labels(data) if data.kind.has_one else 0
         report = paths.join(settings.output_dir, REPORT_FILE)
         self._print(f"\nLook at {report}. What fits this result:")
         is_cut = bool(run.task.eval_features["input_mask"].all(-1).any()) and data.kind.has_windows
@@ -80,6 +77,10 @@ class Trial:
         ]
         for purpose, words in commands[:3]:
             self._print(f"{purpose}\n{command_line(words)}")
+
+    @property
+    def _suspects_file(self) -> str:
+        return paths.join(self.folder, "suspects.tsv")
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -102,43 +103,35 @@ class Trial:
             raise SystemExit(0)
 
     def _check_labels(self, data: Any) -> int:
-        """Checks the labels of all texts, prints the first suspects, and returns how many are clear."""
-        folder = paths.join(self.folder, "labels")
-        num_texts = len(data.train) + len(data.dev)
-        words = self._words_of_check(num_texts, folder)
-        if num_texts > _MOST_LABELS_CHECKED:
-            self._print(f"The labels are not checked, because {num_texts:,} texts take long. To check them:")
-            self._print(command_line(["check_labels.py", *words]))
-            return 0
-        file = paths.join(folder, "suspects.tsv")
-        if not paths.is_file(file):
-            command = PROGRAMS["check_labels"]
-            try:
-                # Without the lines of the folds.
-                command.open_run(*command.read([command.name, *words]), rich.console.Console(quiet=True)).execute()
-            except Mistake as mistake:
-                self._print(f"The labels are not checked: {mistake}")
-                return 0
-        header, *rows = [line.split("\t") for line in paths.read_text(file).splitlines()]
-        rows = [dict(zip(header, row, strict=True)) for row in rows]
-        clear = [row for row in rows if row["is_confident"] == "yes" and float(row["margin"]) < _CLEAR]
-        share = 1 - len(rows) / num_texts
-        self._print(
-            f"\nModels of the other texts give {share:.0%} of all texts their own label. They clearly contradict "
-            f"{len(clear):,} labels; {file} has these first."
-        )
-        for row in clear[:_SUSPECTS_SHOWN]:
-            text = row["text"] if len(row["text"]) <= 90 else f"{row['text'][:90]}..."
-            self._print(f"  {row['source']}: {row['label']}, rather {row['suggestion']}: {text}")
-        return len(clear)
+        """Writes and prints labels that the words of the other texts contradict, and returns their number."""
+        # They load TensorFlow and scikit-learn.
+        from bert_keras.programs.label_checks import held_out_probabilities, split_by_text, write_rows
+        from bert_keras.tasks.classification.suspects import find_suspects, vectors_of_words
 
-    def _words_of_check(self, num_texts: int, folder: str) -> list[str]:
-        """Returns the flags of check_labels.py."""
-        epochs = max(1, min(_MOST_EPOCHS_OF_CHECK, _MOST_LABELS_CHECKED // num_texts))
-        words = [f"--train_file={self.file}", f"--init_checkpoint={self.start}"]
-        words += [*flags_of(dataclasses.asdict(self.columns), ColumnSettings), "--fine_tune", f"--folds={_FOLDS}"]
-        words += ["--learning_rate=2e-4", f"--train_batch_size={_BATCH_SIZE}", f"--num_train_epochs={epochs}"]
-        return [*words, f"--output_dir={folder}"]
+        examples, names = [*data.train, *data.dev], data.kind.names
+        ids = np.array([names.index(str(example.label)) for example in examples])
+        num_folds = min(_MOST_FOLDS, *np.bincount(ids, minlength=len(names)).tolist())
+        try:
+            if num_folds < 2:
+                raise Mistake("a label has one text")
+            vectors = vectors_of_words(examples)
+            probabilities = held_out_probabilities(vectors, ids, split_by_text(examples, ids, num_folds, seed=0))
+        except Mistake:
+            self._print("The labels are not checked, because a label has too few different texts.")
+            return 0
+        found = [each for each in find_suspects(examples, names, vectors, probabilities) if each.is_confident]
+        file = self._suspects_file
+        write_rows(file, found)
+        if found:
+            share = float(np.mean(probabilities.argmax(-1) == ids))
+            self._print(
+                f"\n{len(found):,} of {len(ids):,} labels may be wrong: the words of the other texts, which give "
+                f"{share:.0%} of the texts their label, contradict them. {file} has all, the clearest first:"
+            )
+        for each in found[:_SUSPECTS_SHOWN]:
+            text = each.text if len(each.text) <= 90 else f"{each.text[:90]}..."
+            self._print(f"  {each.source}: {each.label}, rather {each.suggestion}: {text}")
+        return len(found)
 
     def _of_result(
         self, data: Any, num_steps: int, is_useful: bool, num_suspects: int, is_cut: bool
@@ -149,8 +142,11 @@ class Trial:
         num_texts = len(data.train)
         counts = collections.Counter(example.label for example in data.train).values() if data.kind.has_one else ()
         if num_suspects > _MANY_SUSPECTS * num_texts:
-            words = self._words_of_check(num_texts, f"{name}_labels_2")
-            yield "Many labels may be wrong. Correct the file first; to check it again:", ["check_labels.py", *words]
+            words = [self.file, f"--init_checkpoint={self.start}", *flags_of(vars(self.columns), ColumnSettings)]
+            yield (
+                f"Many labels may be wrong. Correct those of {self._suspects_file}, and try again:",
+                ["try_file.py", *words, f"--output_dir={name}_corrected"],
+            )
         if not is_useful:
             words = [*again, "--learning_rate=5e-5,2e-4,5e-4", "--num_seeds=2", f"--output_dir={name}_rates"]
             yield "The model is not better than the baseline. Compare learning rates and seeds:", words

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import find_contradictions, find_shared, group_numbers
+from bert_keras.tasks.dry_run.statistics import SIGNS
 from bert_keras.tasks.tables.examples import Example
 
 _NUM_NEIGHBOURS = 3
 # Cosine from which two texts are nearly the same.
 _NEARLY_EQUAL = 0.95
 _ROWS_AT_A_TIME = 1000
+_DIMENSIONS_OF_WORDS = 300
+# A sign of Chinese or Japanese, a word, or another sign.
+_WORD = rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]"
 _TOLERANCE = 1e-6  # for equal probabilities, as in cleanlab
 
 
@@ -96,6 +100,21 @@ class NextLabel:
     margin: float
     text: str
     text_pair: str | None = None
+
+
+def vectors_of_words(examples: Sequence[Example]) -> np.ndarray:
+    """Returns vectors of texts by their words and pairs of words, without a model, float [N, H].
+
+    They are those of latent semantic analysis: the weights of the words, tf-idf, in fewer dimensions.
+    """
+    from sklearn.decomposition import TruncatedSVD  # they load only where they are needed
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = [" ".join(example.texts) for example in examples]
+    counts = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=_WORD).fit_transform(texts)
+    size = min(_DIMENSIONS_OF_WORDS, min(counts.shape) - 1)
+    vectors = TruncatedSVD(size, random_state=0).fit_transform(counts) if size > 0 else counts.toarray()
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9)
 
 
 def find_suspects(

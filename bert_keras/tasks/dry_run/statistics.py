@@ -14,8 +14,8 @@ from bert_keras.tasks.dry_run.findings import Findings
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
 _LONGEST_SHOWN, _LONGEST_LABEL = 110, 40
-_SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_SIGNS}]|[^\s{_SIGNS}]+")
+SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{SIGNS}]|[^\s{SIGNS}]+")
 # Above this ratio between the largest and the smallest class, weights help.
 _UNEVEN = 10
 
