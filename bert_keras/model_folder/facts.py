@@ -114,7 +114,7 @@ def _of_network(model: Any) -> list[Decision]:
     if labels:
         more = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
         found.append(Decision("labels", ", ".join(labels[:_LABELS_SHOWN]) + more, f"{HUGGING_FACE_FILE}, id2label"))
-    if "words" in model.settings:
+    if task != "open" and "words" in model.settings:
         is_given = model.settings["words"] == "conll"
         words = (
             ("as in CoNLL", "as given") if is_given else ("as the tokenizer splits texts", "the rules of the library")

@@ -96,10 +96,13 @@ def test_a_long_text_is_scored_in_parts(random, monkeypatch):
         lambda questions, *rest: (asked.append(len(questions)), answer(questions, *rest))[1],
     )
     assert scorer(texts) == expected
-    # The first group has one text, the second two, and the third the rest.
+    assert asked == [32, 32, 32, 8]
+    asked.clear()
+    assert [*scorer.pipe(texts)] == expected
+    # To answer soon, the first group has one text, the second two, and the third the rest.
     assert asked == [3, 32, 32, 17, 20]
     asked.clear()
-    assert [len(text.tokens) for text in scorer([texts[2]] * 64)] == [1] * 64
+    assert [len(text.tokens) for text in scorer.pipe([texts[2]] * 64)] == [1] * 64
     assert asked == [1, 2, 4, 8, 16, 32, 1]
 
 

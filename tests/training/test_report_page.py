@@ -141,7 +141,7 @@ def test_the_commands_have_the_paths_of_the_user_and_work(finished, capsys, tmp_
     used = ["predict.py", "serve.py", "export_model.py"]
     of_classes = {"single_label": 1, "pairs": 1, "few_shot": 1, "multi_label": 1}
     trainer = PROGRAMS.get(kind, run_classifier)
-    trainer_file = f"{trainer.__name__.rpartition('.')[2]}.py"
+    trainer_file = f"{trainer.name}.py"
     expected = [*used, *([trainer_file] if kind != "rerank" else [])]
     expected += ["check_labels.py"] * (kind in ("single_label", "pairs", "few_shot"))
     expected += [trainer_file] * of_classes.get(kind, 0)
