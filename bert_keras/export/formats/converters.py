@@ -125,7 +125,7 @@ def _round_rows(x: str) -> list[tuple[str, list[str], str, dict[str, Any]]]:
 
 
 def _to_openvino(saved_model: str, signature: str, output: str, quantize: str) -> None:
-    import openvino
+    import openvino  # pyright: ignore[reportMissingImports]
 
     onnx = _onnx_model(saved_model, signature)
     model = openvino.Core().read_model(onnx.SerializeToString())
@@ -140,7 +140,7 @@ def _with_fixed_scales(model: Any, calibration: str) -> Any:
     """Returns an OpenVINO model with products in 8 bits, and the scales that suit the inputs in a file."""
     # Without this, the package reports its use to its makers; it is read when nncf is imported.
     os.environ["NNCF_CI"] = "1"
-    import nncf
+    import nncf  # pyright: ignore[reportMissingImports]
 
     rows: dict[str, dict[str, np.ndarray]] = {}
     with np.load(calibration) as file:
