@@ -44,13 +44,12 @@ class Trial:
         """Does all of it; not `is_asked`: without the question."""
         command = PROGRAMS["run_classifier"]
         flags = [f"--train_file={self.file}", f"--init_checkpoint={self.start}", f"--kind={self.kind}"]
-        flags += [*flags_of(vars(self.columns), ColumnSettings), *_SETTINGS]
-        flags.append(f"--output_dir={paths.join(self.folder, 'run')}")
+        flags += [*self._column_flags, *_SETTINGS, f"--output_dir={paths.join(self.folder, 'run')}"]
+        settings, _ = command.read([command.name, *flags])
         try:
-            show_files(command.name, command.read([command.name, *flags])[0], self.console)
+            show_files(command.name, settings, self.console)
         except Mistake as mistake:
-            has_columns = any(flags_of(vars(self.columns), ColumnSettings))
-            other = program_of_file(self.file) if paths.is_file(self.file) and not has_columns else None
+            other = program_of_file(self.file) if paths.is_file(self.file) and not self._column_flags else None
             if other is None:
                 raise
             raise Mistake(
@@ -59,7 +58,7 @@ class Trial:
                 self.file,
                 other,
             ) from mistake
-        data = read_data(command.read([command.name, *flags])[0])
+        data = read_data(settings)
         num_steps = min(_STEPS, -(-len(data.train) * _EPOCHS // _BATCH_SIZE))
         self._ask(len(data.train), len(data.dev), num_steps, is_asked)
         settings, _ = command.read([command.name, *flags, f"--max_steps={num_steps}"])
@@ -72,11 +71,15 @@ class Trial:
         self._print(f"\nLook at {report}. What fits this result:")
         is_cut = bool(run.task.eval_features["input_mask"].all(-1).any()) and data.kind.has_windows
         commands = [
-            *(self._of_result(data, num_steps, result.is_useful, num_suspects, is_cut)),
+            *self._of_result(data, num_steps, result.is_useful, num_suspects, is_cut),
             *commands_of_model(settings.output_dir, paths.name(self.folder), run.task.describe()),
         ]
         for purpose, words in commands[:3]:
             self._print(f"{purpose}\n{command_line(words)}")
+
+    @property
+    def _column_flags(self) -> list[str]:
+        return [*flags_of(vars(self.columns), ColumnSettings)]
 
     @property
     def _suspects_file(self) -> str:
@@ -142,7 +145,7 @@ class Trial:
         num_texts = len(data.train)
         counts = collections.Counter(example.label for example in data.train).values() if data.kind.has_one else ()
         if num_suspects > _MANY_SUSPECTS * num_texts:
-            words = [self.file, f"--init_checkpoint={self.start}", *flags_of(vars(self.columns), ColumnSettings)]
+            words = [self.file, f"--init_checkpoint={self.start}", *self._column_flags]
             yield (
                 f"Many labels may be wrong. Correct those of {self._suspects_file}, and try again:",
                 ["try_file.py", *words, f"--output_dir={name}_corrected"],

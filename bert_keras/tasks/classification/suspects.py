@@ -35,7 +35,7 @@ class Suspect:
         suggestion: the label that models of the other texts give.
         margin: the probability of the label, less that of the suggestion: near -1 for a clear contradiction.
         is_confident: whether the suggestion is above the threshold of its class; see `are_confident`.
-        neighbours: the other texts with the most similar vectors of the encoder, each as "place: label".
+        neighbours: the other texts with the most similar vectors, each as "place: label".
         text, text_pair: the text; text_pair is None for a single text.
     """
 
