@@ -67,7 +67,7 @@ def test_the_code_answers_as_the_model(tmp_path, task):
     # The formats share the code that reads the outputs.
     formats = ["onnx", "litert"] if task in ("classification", "fill_mask", "question_answering") else ["onnx"]
     with converters_in_this_process():
-        write_export(source, folder, formats)
+        write_export(source, folder, formats, quantize=None, max_loss=0.05)
     texts = tuple(example_texts(source.settings).values())
     answer = source.predictor(texts if len(texts) > 1 else texts[0])
     for printed in run_card(folder):

@@ -210,7 +210,7 @@ def test_accumulation_of_keras_reads_the_schedule_at_the_wrong_step_so_it_is_not
     # This is the first update. Its rate is 1, but two batches were read.
     assert model.get_weights()[0] == -100.0
     with pytest.raises(TypeError, match="gradient_accumulation_steps"):
-        AdamWeightDecay(0.1, gradient_accumulation_steps=2)
+        AdamWeightDecay(0.1, gradient_accumulation_steps=2)  # pyright: ignore[reportCallIssue]
 
 
 def test_a_checkpoint_of_tensorflow_leaves_out_the_layers_of_the_encoder(tmp_path):
