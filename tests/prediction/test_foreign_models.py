@@ -14,10 +14,11 @@ from fine_tuned_models import (
     write_foreign,
 )
 from known_models import TOKENS, random_model, write_model
+from tiny_exports import export_in_this_process
 from tiny_variants import make_variant
 
 from bert_keras import tasks
-from bert_keras.commands import convert_checkpoint, export_model, predict
+from bert_keras.commands import convert_checkpoint, predict
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ReplacedTokenModel
@@ -148,7 +149,7 @@ def test_a_converted_tagger_says_its_words(tmp_path):
 def test_an_export_keeps_the_words_of_a_tagger(tmp_path, rule, capsys):
     folder, text = write_foreign(tmp_path / "tagger", "token_classification"), "in New-York/London"
     flags = [f"--words={rule}"] if rule else []
-    export_model.main(["", f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", *flags])
+    export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", *flags)
     found = [word.word for word in open_model(tmp_path / "export")(text).words]
     assert found == [word.word for word in open_model(folder, words=rule)(text).words]
     predict.main(["", f"--model_dir={folder}", "--json", text, *flags])
@@ -205,8 +206,7 @@ class TestOpenQuestions:
         predict.main(["predict.py", f"--model_dir={folder}", "--task=classification", "--json", "he was"])
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
-        flags = [f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification"]
-        export_model.main(["export_model.py", *flags])
+        export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification")
         assert open_model(tmp_path / "export")("he was").probabilities == pytest.approx(expected, abs=1e-5)
 
     def test_an_encoder_has_no_task(self, tmp_path):
@@ -270,11 +270,6 @@ class TestPrograms:
         assert [json.loads(line)["text_pair"] for line in capsys.readouterr().out.splitlines()] == [None, None]
         predict.main(["predict.py", f"--model_dir={sentiment}", "--json", "--is_pair", "he was", "hungry"])
         assert [json.loads(line)["text_pair"] for line in capsys.readouterr().out.splitlines()] == ["hungry"]
-
-    def test_an_export_gives_the_same_answers(self, sentiment, tmp_path):
-        export_model.main(["export_model.py", f"--model_dir={sentiment}", f"--export_dir={tmp_path / 'export'}"])
-        expected = open_model(sentiment)("he was hungry").probabilities
-        assert open_model(tmp_path / "export")("he was hungry").probabilities == pytest.approx(expected, abs=1e-5)
 
     def test_a_conversion_keeps_the_task(self, sentiment, tmp_path):
         flags = [f"--input={sentiment}", f"--output={tmp_path / 'copy'}", "--format=tensorflow"]

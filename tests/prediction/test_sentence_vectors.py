@@ -9,9 +9,10 @@ import pytest
 from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
 from safetensors.numpy import save_file
+from tiny_exports import export_in_this_process
 
 from bert_keras import FeatureExtractor, Vectorizer, open_model
-from bert_keras.commands import convert_checkpoint, export_model
+from bert_keras.commands import convert_checkpoint
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.sentence_transformers import module_files
@@ -52,7 +53,7 @@ def vectors_of(folder, texts=TEXTS, **options):
 
 
 def exported(folder, export):
-    export_model.main(["export_model.py", f"--model_dir={folder}", f"--export_dir={export}"])
+    export_in_this_process(f"--model_dir={folder}", f"--export_dir={export}")
     return export
 
 
@@ -223,8 +224,7 @@ def test_every_program_pools_as_the_folder_says(of_peer, tmp_path):
     [served] = open_folders({"vectors": str(folder)}, ["vectors"], Limits())
     [model] = served.models
     np.testing.assert_allclose([answer["vector"] for answer in model.answers(TEXTS, {})], expected, atol=1e-6)
-    flags = [f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors"]
-    export_model.main(["export_model.py", *flags])
+    export_in_this_process(f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors")
     np.testing.assert_allclose(vectors_of(tmp_path / "export"), expected, atol=1e-5)
 
 
@@ -254,8 +254,7 @@ class TestSetFit:
             tensors = {"linear.weight": weights.astype(np.float32), "linear.bias": bias.astype(np.float32)}
             save_file(tensors, folder / name)
 
-    @pytest.mark.parametrize("name", ["model_head.json", "model_head.safetensors"])
-    @pytest.mark.parametrize("normalize", [False, True])
+    @pytest.mark.parametrize(("name", "normalize"), [("model_head.json", False), ("model_head.safetensors", True)])
     def test_a_head_that_can_be_read_gives_classes(self, of_peer, tmp_path, name, normalize):
         folder = of_peer(pooling="max", normalize=False, prefix="")
         vectors = plain = vectors_of(folder)

@@ -16,6 +16,7 @@ from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for th
 from known_models import random_model, randomise, small_config, write_model
 
 from bert_keras import tasks
+from bert_keras.commands import export_model
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.choices import PLACES, network_place
@@ -110,6 +111,12 @@ def saved_models_in_this_process():
         return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
 
     return mock.patch.object(saved_model_check, "run_in_new_process", run)
+
+
+def export_in_this_process(*flags):
+    """Runs export_model.py without any other process. Returns what its `main` returns."""
+    with converters_in_this_process(), saved_models_in_this_process():
+        return export_model.main(["export_model.py", *flags])
 
 
 def write_export(folder, model_folder, **settings):
