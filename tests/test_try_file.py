@@ -109,7 +109,7 @@ BALANCED = ["x"] * 50 + ["y"] * 50
     [
         ({}, []),
         ({"is_useful": False}, ["The model is not better than the baseline. Compare learning rates and seeds:"]),
-        ({"labels": ["x"] * 90 + ["y"] * 10}, ["The smallest class has 10 texts. Give small classes more weight:"]),
+        ({"labels": ["x"] * 92 + ["y"] * 8}, ["The smallest class has 8 texts. Give small classes more weight:"]),
         ({"is_cut": True}, ["Some texts are cut. Read them to their ends:"]),
         (
             {"num_suspects": 6},

@@ -158,6 +158,12 @@ class _Check:
         """Returns the probabilities of each text from a model that was not trained on it, float [N, C]."""
         settings = self.settings
         split = split_by_text(self.examples, ids, settings.folds, settings.seed)
+        if not split:
+            raise Mistake(
+                "{folds}={} cannot be made: equal texts stay together, so a fold would have no text, or all texts of a "
+                "label; give less, or add texts",
+                settings.folds,
+            )
         if not (settings.fine_tune or settings.contrastive_epochs):
             return held_out_probabilities(vectors, ids, split)
         probabilities = np.zeros((len(ids), len(self.labels)))
@@ -227,7 +233,10 @@ def held_out_probabilities(vectors: np.ndarray, ids: np.ndarray, split: Iterable
 
 
 def split_by_text(examples: Sequence[Example], ids: np.ndarray, num_folds: int, seed: int) -> list[Fold]:
-    """Returns the rows to train on and the rows that are held out, for each fold; equal texts are in one fold."""
+    """Returns the rows to train on and the rows that are held out, for each fold; equal texts are in one fold.
+
+    The list is empty if there are too few different texts: a fold would have no text, or all texts of a label.
+    """
     from sklearn.model_selection import StratifiedGroupKFold  # it loads only where it is needed
 
     texts = group_numbers(example.key for example in examples)
@@ -236,13 +245,8 @@ def split_by_text(examples: Sequence[Example], ids: np.ndarray, num_folds: int, 
         warnings.filterwarnings("ignore", "The least populated class")  # `_check_counts` has the real limit
         split = list(folds.split(texts, ids, texts))
     classes = set(ids.tolist())
-    if any(not len(held_out) or set(ids[train].tolist()) != classes for train, held_out in split):
-        raise Mistake(
-            "{folds}={} cannot be made: equal texts stay together, so a fold would have no text, or all texts of a "
-            "label; give less, or add texts",
-            num_folds,
-        )
-    return split
+    is_possible = all(len(held_out) and set(ids[train].tolist()) == classes for train, held_out in split)
+    return split if is_possible else []
 
 
 def open_run(

@@ -15,13 +15,14 @@ from bert_keras.runs.run_dir import REPORT_FILE, RUN_CONFIG
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import keeping_log
 from bert_keras.tasks.dry_run.look import program_of_file, show_files
+from bert_keras.tasks.dry_run.statistics import is_uneven
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, flags_of
 from bert_keras.tasks.tables.settings import ColumnSettings
 
 _STEPS, _BATCH_SIZE, _EPOCHS = 300, 16, 10
 _SUSPECTS_SHOWN = 5
-# From these shares on, a result is worth a remark.
-_MANY_SUSPECTS, _SMALL_CLASS = 0.05, 0.2
+# From this share on, suspects are worth a remark.
+_MANY_SUSPECTS = 0.05
 _MOST_FOLDS = 5
 _SETTINGS = (
     *("--do_train", "--do_eval", "--eval_share=0.2", "--learning_rate=2e-4"),
@@ -114,14 +115,12 @@ class Trial:
         examples, names = [*data.train, *data.dev], data.kind.names
         ids = np.array([names.index(str(example.label)) for example in examples])
         num_folds = min(_MOST_FOLDS, *np.bincount(ids, minlength=len(names)).tolist())
-        try:
-            if num_folds < 2:
-                raise Mistake("a label has one text")
-            vectors = vectors_of_words(examples)
-            probabilities = held_out_probabilities(vectors, ids, split_by_text(examples, ids, num_folds, seed=0))
-        except Mistake:
+        split = split_by_text(examples, ids, num_folds, seed=0) if num_folds > 1 else []
+        if not split:
             self._print("The labels are not checked, because a label has too few different texts.")
             return 0
+        vectors = vectors_of_words(examples)
+        probabilities = held_out_probabilities(vectors, ids, split)
         found = [each for each in find_suspects(examples, names, vectors, probabilities) if each.is_confident]
         file = self._suspects_file
         write_rows(file, found)
@@ -156,7 +155,7 @@ class Trial:
         if num_steps * _BATCH_SIZE < num_texts:
             words = [*again, "--max_steps=0", "--num_train_epochs=3", f"--output_dir={name}_all"]
             yield f"Only {num_steps * _BATCH_SIZE:,} texts were read. Train on all, three times:", words
-        if counts and min(counts) < _SMALL_CLASS * max(counts):
+        if counts and is_uneven(counts):
             words = [*again, "--class_weights=balanced", f"--output_dir={name}_weights"]
             yield f"The smallest class has {min(counts):,} texts. Give small classes more weight:", words
         if is_cut:

@@ -2,7 +2,7 @@
 
 import collections
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
 _LONGEST_SHOWN, _LONGEST_LABEL = 110, 40
 SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{SIGNS}]|[^\s{SIGNS}]+")
-# Above this ratio between the largest and the smallest class, weights help.
 _UNEVEN = 10
 
 
@@ -107,11 +106,16 @@ def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:
                 found.add("warning", f"{share}, {where}")
 
 
+def is_uneven(counts: Collection[int]) -> bool:
+    """Returns whether classes with these numbers of examples differ so much that weights help."""
+    return max(counts) > _UNEVEN * min(counts)
+
+
 def add_small_classes(found: Findings, counts: collections.Counter[str], has_weights: bool) -> None:
     """Adds the setting that helps if some classes have far fewer examples than others."""
     if len(counts) < 2 or has_weights:
         return
     (large, most), (small, fewest) = counts.most_common(1)[0], counts.most_common()[-1]
-    if most > _UNEVEN * fewest:
+    if is_uneven(counts.values()):
         text = '"{}" has {} examples, but "{}" has {}; {class_weights}=balanced gives rare classes more weight'
         found.add("warning", Message(text, small, f"{fewest:,}", large, f"{most:,}"))
