@@ -12,7 +12,7 @@ def _features(*layers: int | str, combine: str = "concatenate") -> Variant:
 
 def _fine_tuned(num_train_epochs: int, **options: Any) -> Variant:
     options = {"num_train": 1000, "num_train_epochs": num_train_epochs, **options}
-    return Variant(probes=dict.fromkeys(_OF_SEEDS, options))
+    return Variant(probes={"mrpc": options})
 
 
 def _claims(text: str, source: str, better: str, worse: str, **probes: str) -> tuple[Claim, ...]:
@@ -20,7 +20,6 @@ def _claims(text: str, source: str, better: str, worse: str, **probes: str) -> t
     return tuple(Claim(f"{text} {name}", source, better, worse, probe) for probe, name in probes.items())
 
 
-_OF_SEEDS = {"rte": "RTE", "mrpc": "MRPC", "cola": "CoLA"}
 _OF_STEPS = {"sst2": "SST-2", "ner": "CoNLL", "zorro": "Zorro", "blimp": "BLiMP"}
 _LAST_FOUR = (-1, -2, -3, -4)
 # A step of ELECTRA takes 1.33 times as long as one of masked LM: the median of 7 rounds of 20 steps of 64 full rows at
@@ -126,17 +125,15 @@ STUDIES = {
             "3 epochs with bias correction": _fine_tuned(3, adam_bias_correction=True),
             "10 epochs": _fine_tuned(10),
         },
-        probes=tuple(_OF_SEEDS),
+        probes=("mrpc",),
         claims=(
-            *_claims(
-                "ten epochs are better than three on", "Mosbach et al. 2021", "10 epochs", "3 epochs", **_OF_SEEDS
-            ),
-            *_claims(
-                "Adam is better with its bias correction on",
+            Claim("ten epochs are better than three", "Mosbach et al. 2021", "10 epochs", "3 epochs", "mrpc"),
+            Claim(
+                "Adam is better with its bias correction",
                 "Zhang et al. 2021",
                 "3 epochs with bias correction",
                 "3 epochs",
-                **_OF_SEEDS,
+                "mrpc",
             ),
         ),
         num_seeds=20,
