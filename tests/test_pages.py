@@ -20,6 +20,7 @@ from guards import at_least
 from packaging.requirements import Requirement
 from record import WIDTH, Recorder, main, rewritten, run_script, selected_lines, steps_of
 
+from bert_keras.programs.command import PROGRAMS
 from bert_keras.tasks.reports.commands import command_line
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -212,7 +213,8 @@ def run_program(program, arguments, folder):
     if not arguments and (ROOT / program).exists():
         return  # a demo, which a test of its own runs, and whose output page_files.py replaces
     text = (folder / program).read_text(encoding="utf-8")
-    if program.startswith("docs/") or not re.search(r"def main|import run_program", text):
+    if program.startswith("docs/") or not re.search(r"def main|run_program\(", text):
+        assert program not in SHORTENED  # a shell would run it in full
         run_in_shell(shlex.join(["python", program, *arguments]), folder)
         return
     changes = SHORTENED.get(program, {})
@@ -248,6 +250,8 @@ def module_of(program, folder):
     """Imports a program of the project, or one that a page shows."""
     if (ROOT / program).exists():
         folder_name, _, name = program.removesuffix(".py").rpartition("/")
+        if name in PROGRAMS:
+            return PROGRAMS[name]
         return importlib.import_module(f"bert_keras.{folder_name if folder_name in FOLDERS else 'commands'}.{name}")
     spec = importlib.util.spec_from_file_location(pathlib.Path(program).stem, folder / program)
     module = importlib.util.module_from_spec(spec)
