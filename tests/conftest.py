@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pathlib
+import random
 import types
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -66,6 +67,12 @@ def plain_output(monkeypatch):
     """Make printed output independent of the terminal that the tests run in."""
     for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _same_weights():
+    """Give new layers of Keras the same weights each time: it draws their seeds with the module `random`."""
+    random.seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
