@@ -43,6 +43,7 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
+_FILES_SHOWN = 10
 _ROWS = {
     "documents": "documents",
     "sentences": "sentences",
@@ -82,7 +83,8 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     tokenizer = FullTokenizer(files.vocab_file, **casing_of(files, given_flags(values)))
     if not files.dry_run:
         check_eval(cleaning, eval_files)
-        log.info("input: %s", ", ".join(found_files))
+        more = f" and {len(found_files) - _FILES_SHOWN:,} more files" if len(found_files) > _FILES_SHOWN else ""
+        log.info("input: %s%s", ", ".join(found_files[:_FILES_SHOWN]), more)
     with received(found_files, folder) as input_files, progress_on(console) as progress:
         described = Build(
             input_files,

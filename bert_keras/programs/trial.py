@@ -93,7 +93,7 @@ class Trial:
         """Ends the program unless the user wants the run."""
         self._print(
             f"Train on {num_train:,} of these texts for {num_steps:,} steps, evaluate on the other {num_eval:,}, and "
-            f"check the labels? Everything goes into {self.folder}/."
+            f"check the labels? This takes a few minutes. Everything goes into {self.folder}/."
         )
         if not is_asked:
             return

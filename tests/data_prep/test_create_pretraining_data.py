@@ -57,6 +57,14 @@ def arguments(tmp_path, letters_vocab_file):
     ]
 
 
+def test_of_many_files_the_first_are_named(arguments, tmp_path, capsys):
+    for number in range(12):
+        (tmp_path / f"part_{number:02}.txt").write_text("one .\n\n")
+    main([*arguments, f"--input_file={tmp_path}/part_*.txt"])
+    names = ", ".join(f"{tmp_path}/part_{number:02}.txt" for number in range(10))
+    assert capsys.readouterr().out.splitlines()[0] == f"input: {names} and 2 more files"
+
+
 def test_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
     summary = main([*arguments, "--dupe_factor=7", "--do_whole_word_mask"])
     metadata = read_metadata(str(tmp_path / "out.tfrecord"))

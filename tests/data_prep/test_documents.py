@@ -46,7 +46,7 @@ def test_the_end_of_a_file_ends_no_document(tmp_path, letters_tokenizer, message
     assert len(messages) == 1
     assert messages[0].endswith(
         f"0.txt ends without a blank line, so its last document continues in {tmp_path}/1.txt, as in the original; "
-        "1 more files end the same way"
+        "1 more files end the same way; if each file is a document, give documents=file"
     )
 
 
