@@ -1,6 +1,7 @@
 """Pre-training on records like those of later models: without masks, without a sentence task, compressed."""
 
 import json
+import math
 import pathlib
 
 import numpy as np
@@ -11,7 +12,7 @@ from bert_keras.data_prep import build_vocab
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.input.pretraining_batches import evaluation_batches
-from bert_keras.modeling import open_checkpoint
+from bert_keras.modeling import open_checkpoint, save_checkpoint
 
 
 def entropy_of_masked_tokens(path):
@@ -91,6 +92,19 @@ def test_a_weight_for_the_sentence_task_needs_records_with_one(tmp_path, tiny_co
     with pytest.raises(ValueError, match=message):
         run(flags, do_train=True, next_sentence_loss_weight=2)
     assert not (flags["output_dir"] / "run_config.json").exists()
+
+
+def test_without_a_sentence_task_a_checkpoint_may_lack_its_head(golden_dir, tmp_path, tiny_config, write_records):
+    golden, flags = golden_dir / "pretraining_a", make_files(tmp_path, tiny_config, write_records)
+    checkpoint = open_checkpoint(golden / "bert_model.ckpt")
+    names = [name for name in checkpoint.names if not name.startswith(("cls/seq_relationship", "bert/pooler"))]
+    save_checkpoint(tmp_path / "masked" / "masked.ckpt", {name: checkpoint.read(name) for name in names})
+    write_records(flags["input_file"], 8, vocab_size=211)
+    flags |= {"bert_config_file": golden / "bert_config.json", "init_checkpoint": tmp_path / "masked" / "masked.ckpt"}
+    with pytest.raises(ValueError, match="masked.ckpt lacks 4 of the model's 46 weights: bert/pooler/dense/"):
+        run(flags, do_eval=True)
+    note(flags["input_file"], "none")
+    assert math.isfinite(run(flags, do_eval=True)["masked_lm_loss"])
 
 
 def test_one_file_with_a_sentence_task_is_enough(tmp_path, write_records):

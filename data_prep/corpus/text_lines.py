@@ -127,8 +127,8 @@ def text_warnings(dropped: Dropped, texts: Sequence[TextFile]) -> list[Message]:
         first, second = continuing[0]
         warnings.append(
             Message(
-                "{} ends without a blank line, so its last document continues in {}, as in the original{}; if each file "
-                "is a document, give {documents}=file",
+                "{} ends without a blank line, so its last document continues in {}, as in the original{}; if each "
+                "file is a document, give {documents}=file",
                 first.name,
                 second.name,
                 more,

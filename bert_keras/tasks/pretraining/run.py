@@ -33,6 +33,7 @@ from bert_keras.engine.trainer import make_trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import (
+    POOLER_PATTERNS,
     BertConfig,
     IncompleteMatchError,
     PretrainingLoss,
@@ -174,7 +175,9 @@ class _Opened:
             return loss
         try:
             weights = {**weights_by_name(loss.model), **loss.own_weights}
-            report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint)
+            # Without a sentence task, training neither uses nor changes these.
+            new_allowed = () if self.records.has_sentence_task else (*POOLER_PATTERNS, "cls/seq_relationship/*")
+            report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint, new_allowed)
         except IncompleteMatchError as error:
             raise Mistake(
                 "{}, or give {allow_partial_checkpoint} to initialize missing weights at random and ignore "
