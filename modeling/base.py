@@ -93,7 +93,8 @@ class BaseModel(keras.Model):
         config = config or checkpoint.config
         if config is None:
             raise FileNotFoundError(
-                f"there is no bert_config.json or config.json beside {checkpoint.prefix}; put it there, or give config"
+                f"{checkpoint.prefix} has no bert_config.json or config.json in its folder; put it there, or give "
+                "config"
             )
         check_sizes(config, checkpoint)
         if cls.uses_pooler and checkpoint.format == "safetensors":

@@ -161,7 +161,7 @@ class BertConfig:
 
     @property
     def num_layers_of_weights(self) -> int:
-        """Number of encoder layers with weights of their own: 1 if they are shared, else L."""
+        """Number of encoder layers with separate weights: 1 if they are shared, else L."""
         return 1 if self.has_shared_layers else self.num_hidden_layers
 
     @classmethod

@@ -85,7 +85,7 @@ def random_bits(shape: tuple, seed: Any) -> Any:
 
 
 def random_bits_of_rows(shape: tuple, seeds: Any) -> Any:
-    """Returns uniform random int32 of a shape [B, ...]; each row has a seed of its own in [B, 2]."""
+    """Returns uniform random int32 of a shape [B, ...]; each row has its seed in [B, 2]."""
     on_each = ops.vectorized_map if keras.backend.backend() == "jax" else ops.map
     return on_each(lambda seed: random_bits(shape[1:], seed), seeds)
 

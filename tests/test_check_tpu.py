@@ -30,7 +30,7 @@ def argv_of(**flags):
 
 
 def check(status=0, **flags):
-    """Runs the program in a process of its own, and returns what it prints, as lines or the error."""
+    """Runs the program in a new process, and returns what it prints, as lines or the error."""
     command = [sys.executable, ROOT / "tools" / "check_tpu.py", *argv_of(**flags)[1:]]
     # The program sets the backend itself.
     environment = os.environ | {"KERAS_BACKEND": "tensorflow"}

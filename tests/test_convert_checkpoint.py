@@ -57,7 +57,7 @@ def classifier_run(tmp_path_factory):
 
 def test_there_and_back_is_the_same(model_dir, tmp_path, said):
     (tmp_path / "safe").mkdir()
-    # What a killed process left, with an id that does not exist: ids are below 2**22.
+    # Left by a killed process, whose id does not exist: ids are below 2**22.
     with pytest.MonkeyPatch.context() as killed:
         killed.setattr(os, "getpid", lambda: 99999999)
         (tmp_path / hidden_name("back")).mkdir()

@@ -156,7 +156,7 @@ def test_the_run_folder_works_with_the_other_programs(taught, capsys, tmp_path):
 
 
 def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
-    """Its config.json names the classes; there is no task.json."""
+    """Its config.json names the classes; it has no task.json."""
     arguments = {"input": folder / "run_classifier", "output": tmp_path / "safe", "format": "safetensors"}
     convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
     (tmp_path / "safe" / "task.json").unlink()

@@ -138,7 +138,7 @@ except ValueError as error:
 
 
 def test_the_backend_of_the_user_stays(tmp_path):
-    """It is told where it matters, and no import chooses another one."""
+    """A message says where it matters, and no import chooses another one."""
     pytest.importorskip("jax")
     (tmp_path / "keras.json").write_text('{"backend": "jax"}')
     environment = {"KERAS_HOME": str(tmp_path), "MODEL": str(write_start(tmp_path / "model"))}

@@ -83,7 +83,7 @@ def test_every_block_is_run_or_recorded_or_marked(page):
 
 @pytest.mark.parametrize("page", pages())
 def test_the_blocks_of_a_page_are_not_cut_at_the_right(page):
-    """The site shows 85 columns beside its menus; an address cannot be broken."""
+    """The site shows 85 columns next to its menus; an address cannot be broken."""
     for block in blocks_of(page):
         lines = [line for line in block.text.splitlines() if "first" not in block.marks and "https://" not in line]
         assert [line for line in lines if len(line) > WIDTH] == [], block.place
@@ -211,7 +211,7 @@ def run(script, folder, monkeypatch):
 def run_program(program, arguments, folder):
     """Runs a program in this process, with flags that shorten it."""
     if not arguments and (ROOT / program).exists():
-        return  # a demo, which a test of its own runs, and whose output page_files.py replaces
+        return  # a demo, which another test runs, and whose output page_files.py replaces
     text = (folder / program).read_text(encoding="utf-8")
     if program.startswith("docs/") or not re.search(r"def main|run_program\(", text):
         assert program not in SHORTENED  # a shell would run it in full

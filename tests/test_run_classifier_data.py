@@ -125,7 +125,7 @@ def test_numbers(flags, out, tmp_path, capsys, unit):
     # The model records its kind, so later commands may omit it.
     run({"output_dir": out}, "do_predict", predict_file=write_rows(tmp_path / "new.csv", "text", [texts(9, 1)[0][:1]]))
     assert float((out / "test_results.tsv").read_text()) == pytest.approx(answers[0], rel=1e-5)
-    # Training goes on from the model: its head keeps what it knows, although the other labels have another scale.
+    # Training continues from the model: its head keeps what it knows, although the other labels have another scale.
     rows = [(text, 3 * unit if label == "pos" else -2 * unit) for text, label in texts(16, 0)]
     others = {
         **flags,

@@ -79,7 +79,7 @@ def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
     assert {"loss/generator/embeddings/projection/kernel", "cls/replaced_token/output_weights"} <= names
     assert not any(name.startswith("cls/predictions") or "generator/pooler" in name for name in names)
     assert open_checkpoint(flags["output_dir"]).heads == ("replaced_token",)
-    # An evaluation of its own loads the generator, too.
+    # An evaluation alone loads the generator, too.
     assert run(again, do_train=False) == metrics
     with pytest.raises(ValueError, match="objective was electra and is masked_lm now"):
         run({name: value for name, value in again.items() if name not in ("objective", "generator_size")})

@@ -103,7 +103,7 @@ def test_killed_workers_end_the_others_and_go_on_to_the_very_same_weights(files,
     assert not list((tmp_path / "run").glob(".[!l]*"))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a link that leads each worker to a file of its own needs Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="a link that leads each worker to another file needs Linux")
 @pytest.mark.rare
 def test_what_happens_to_a_worker_costs_only_what_was_not_saved(files, two_workers, tmp_path):
     folders = [tmp_path / "first", tmp_path / "second"]

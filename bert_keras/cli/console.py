@@ -32,7 +32,7 @@ class Messages:
     """Standard output or error as a file for messages, which never fails: a message is worth less than the work.
 
     After the first failure, such as a full disk or a closed pipe, the stream of a program leads nowhere. `name` is
-    "stdout" or "stderr"; the stream is looked up at each use. Characters that it lacks are escaped.
+    "stdout" or "stderr"; each use reads the stream again. Characters that it lacks are escaped.
     """
 
     def __init__(self, name: str, is_of_program: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""What settings of other libraries, and common abbreviations, are called here; for messages about unknown names."""
+"""The names here of settings of other libraries and of common abbreviations, for messages about unknown names."""
 
 import difflib
 from collections.abc import Collection, Container

@@ -1,4 +1,4 @@
-"""What the hardware is fast in: resolves --precision=auto and --jit=auto, and warns about a slow choice."""
+"""Resolves --precision=auto and --jit=auto by what the hardware is fast in, and warns about a slow choice."""
 
 import dataclasses
 import functools

@@ -27,7 +27,7 @@ log = logging.getLogger("bert_keras")
 
 # Opens a run of settings, a console and callbacks.
 Open = Callable[[Any, rich.console.Console, Callbacks], Any]
-# What a run evaluates or predicts changes no weights, so it is left out. Each with the value that leaves it out.
+# Evaluations and predictions change no weights, so they are left out. Each with the value that leaves it out.
 _WITHOUT = {
     "do_eval": False,
     "do_predict": False,

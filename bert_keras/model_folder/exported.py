@@ -144,7 +144,7 @@ def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
 
 
 def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
-    """Loads an OpenVINO file, with its weights beside it, to run on the CPU in float32 or int8, as it is stored."""
+    """Loads an OpenVINO file, with its weights next to it, to run on the CPU in float32 or int8, as it is stored."""
     openvino = _import_extra("openvino", "openvino")
     core = openvino.Core()
     try:
@@ -157,7 +157,7 @@ def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
     inputs, outputs = ([each.get_any_name() for each in ports] for ports in (model.inputs, model.outputs))
 
     def run(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        # By number, because compiling may give an input further names. A request of its own for each call, for threads.
+        # By number, because compiling may give an input further names. Each call has a separate request, for threads.
         answers = compiled.create_infer_request().infer([features[name] for name in inputs], share_outputs=False)
         return {name: answers[number] for number, name in enumerate(outputs)}
 

@@ -31,7 +31,7 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True)
 class FileKeys:
-    """The keys of a file: those that are read, those that change no answer, and those that are not known."""
+    """The keys of a file: keys that are read, keys that change no answer, and unknown keys."""
 
     file: str
     read: list[str]

@@ -209,7 +209,7 @@ class ModelFolder(ForeignFolder):
 
     @functools.cached_property
     def config(self) -> BertConfig:
-        """The config, whose sizes are those of the checkpoint, or of the vocabulary if there is no checkpoint."""
+        """The config, whose sizes are those of the checkpoint, or of the vocabulary without a checkpoint."""
         given, checkpoint = self._given["config_file"], self.checkpoint
         if self.is_export:
             given = self._of_export(_CONFIG_FILE)

@@ -1,4 +1,4 @@
-"""How text is prepared for a model: its casing, and the longest sequence and word."""
+"""The preparation of text for a model: its casing, and the longest sequence and word."""
 
 import dataclasses
 import logging

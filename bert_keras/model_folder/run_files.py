@@ -1,4 +1,4 @@
-"""Reads the files that a training run has beside its model: its settings, and examples for the page of the server."""
+"""Reads the files that a training run has next to its model: its settings, and examples for the page of the server."""
 
 import logging
 from typing import Any

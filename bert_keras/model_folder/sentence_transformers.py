@@ -31,7 +31,7 @@ _PROMPTS_FILE = "config_sentence_transformers.json"
 _LENGTH_FILE = "sentence_bert_config.json"
 # The names of this file in old folders of the other families.
 _LENGTH_FILES = (_LENGTH_FILE, "sentence_distilbert_config.json", "sentence_albert_config.json")
-# The keys of each file that are read, and those that are not: the latter with the values that change nothing.
+# The keys of each file that are read, and the others with the values that change nothing.
 _Keys = Mapping[str, tuple[Any, ...] | EllipsisType]
 _KEYS_OF_ENCODER = {
     "max_seq_length": ...,

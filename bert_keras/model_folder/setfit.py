@@ -1,4 +1,4 @@
-"""Reads the head that SetFit puts beside an encoder of sentence-transformers: a linear classifier of its vectors.
+"""Reads the head that SetFit puts next to an encoder of sentence-transformers: a linear classifier of its vectors.
 
 model_head.json, model_head.safetensors   its weights, as scikit-learn or PyTorch names them
 model_head.pkl                            what SetFit writes: a pickle, which can run any program, so it is not read

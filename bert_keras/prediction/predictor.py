@@ -44,7 +44,7 @@ class Unanswered:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """How to answer the texts of one call; `extra` has the values of the features `extra_specs`."""
+    """The settings of one call; `extra` has the values of the features `extra_specs`."""
 
     batch_size: int
     is_stopping: bool

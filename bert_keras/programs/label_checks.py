@@ -50,7 +50,7 @@ from bert_keras.tasks.tables.examples import Example, learn_labels, to_number
 
 log = logging.getLogger("bert_keras")
 
-# The rows to train on, and those that are held out.
+# The rows to train on and the held-out ones.
 Fold = tuple[np.ndarray, np.ndarray]
 # The tables, by the attributes of `LabelCheck`.
 TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")

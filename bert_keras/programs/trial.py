@@ -21,7 +21,7 @@ from bert_keras.tasks.tables.settings import ColumnSettings
 
 _STEPS, _BATCH_SIZE, _EPOCHS = 300, 16, 10
 _SUSPECTS_SHOWN = 5
-# From this share on, suspects are worth a remark.
+# At this share, suspects are worth a remark.
 _MANY_SUSPECTS = 0.05
 _MOST_FOLDS = 5
 _SETTINGS = (

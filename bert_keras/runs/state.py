@@ -66,7 +66,7 @@ class RunState:
         return {int(step): metrics for step, metrics in self["evaluations"].items()}
 
     def copy_to(self, folder: str) -> None:
-        """Writes the state into another folder, for a run that goes on there without the evaluations of this one."""
+        """Writes the state into another folder, for a run that continues there without the evaluations of this one."""
         RunState(folder, is_writable=True)._write(self._read() | {"evaluations": {}, "end": None})
 
     def _read(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def task_answer(model: ServedModel, path: str, body: _Fields, ticket: Ticket, ma
 
 
 def _written(answers: Iterable[dict[str, Any]], ticket: Ticket) -> list[orjson.Fragment]:
-    """Returns answers as JSON, each written as soon as it is made, until the request is cancelled."""
+    """Returns answers as JSON, each written when it is ready, until the request is cancelled."""
     parts, num_bytes = [], 0
     for answer in answers:
         ticket.check()

@@ -147,7 +147,7 @@ class Server:
         threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
         yield
         self.is_ready, self._is_stopping = False, True
-        # All requests have been answered. Work of a request that was given up may go on, but nobody waits for it.
+        # All requests have been answered. Work of a request that was given up may continue, but nobody waits for it.
         self._threads.shutdown(wait=False, cancel_futures=True)
         for folder in self._folders:
             folder.stop()

@@ -35,7 +35,7 @@ class Ticket:
     Attributes:
         num_tokens: number of tokens of all its sequences so far, [CLS] and [SEP] included.
         longest: length class of the longest of them, see `BatchingNetwork`.
-        served: the "model" and the "task" that answer it, as soon as they are known.
+        served: the "model" and the "task" that answer it, when they are known.
     """
 
     def __init__(self) -> None:

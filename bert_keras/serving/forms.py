@@ -159,7 +159,7 @@ def explained_form(models: Sequence[ServedModel], **fields: Schema) -> Form:
 
 
 def read_form(forms: Sequence[Form], body: dict[str, Any]) -> tuple[Form, dict[str, Any]]:
-    """Returns the form of a body, the first whose key the body has, and its fields without those that are null.
+    """Returns the form of a body, the first whose key the body has, and its fields that are not null.
 
     Raises:
         RefusedError: a field is missing, unknown, or of the wrong type.

@@ -141,7 +141,7 @@ def open_model(
 
     Args:
         tasks: the tasks of a checkpoint of pre-training, which share the weights of the encoder; or the one task of a
-            model that another library leaves open. A model with a task of its own has that.
+            model that another library leaves open. A model whose files set the task has that.
         limits: Limits of the input.
         precision: as in `TextClassifier`.
     """

@@ -66,7 +66,7 @@ class Devices:
     )
     num_processes: int | None = free("Number of processes of JAX.", None, needs=_JAX, lower_bound=1, is_rare=True)
     process_id: int | None = free(
-        "Number of this process of JAX, from 0 on. Only process 0 writes.",
+        "Number of this process of JAX, from 0. Only process 0 writes.",
         None,
         needs=_JAX,
         lower_bound=0,

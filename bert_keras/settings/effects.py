@@ -1,4 +1,4 @@
-"""Settings that would change nothing in a run: by conditions beside their fields, or by the data and the model."""
+"""Settings that would change nothing in a run: by conditions at their fields, or by the data and the model."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping

@@ -145,7 +145,7 @@ def checked_arguments(groups: Iterable[type], function: str, arguments: Mapping[
 
 
 def part(group: Callable[..., T], values: Mapping[str, Any]) -> T:
-    """Returns the settings of one dataclass from the values of several; those that are missing have their defaults."""
+    """Returns the settings of one dataclass from the values of several; missing ones have their defaults."""
     names = {field.name for field in dataclasses.fields(cast(Any, group))} & values.keys()
     return group(**{name: values[name] for name in names})
 

@@ -71,7 +71,7 @@ class RunSettings(Settings, Devices, Computation):
     keep_checkpoint_max: int = free("Number of newest checkpoints to keep. 0: all.", 5, lower_bound=0, is_rare=True)
     deterministic: bool = setting(
         "Use only operations that give the same bits every time, even if they are slower. In Python, the whole process "
-        "does so from then on.",
+        "does so later.",
         False,
         is_rare=True,
     )

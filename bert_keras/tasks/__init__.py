@@ -132,7 +132,7 @@ def settings_of(model: "ModelFolder") -> dict[str, Any]:
 
 
 def add(name: str, ability: Ability) -> None:
-    """Makes a task of your own known to predictions, the server and exports of this process.
+    """Makes your task known to predictions, the server and exports of this process.
 
     Args:
         name: of the task, as the `describe` of its training writes it into task.json.

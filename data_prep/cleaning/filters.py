@@ -1,4 +1,4 @@
-"""What to remove from raw text before examples are built, and which documents to hold out; by default nothing."""
+"""The settings of cleaning: text to remove before examples are built, and documents to hold out; by default none."""
 
 import dataclasses
 import logging

@@ -37,7 +37,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
         raise Mistake("{} is a {} file inside {}; unpack it first", file, form.format.capitalize(), form.compression)
     form = form._replace(format=format_of(form, options))
     if form.format == "json":
-        lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may go on after the head
+        lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may continue after the head
         next(convert(lines, lambda number: f"{file} line {number}", form.format, options), None)
     form = form._replace(head=b"")
     if form.encoding == "bytes":

@@ -166,7 +166,7 @@ class Build:
             "vocab_size": tokenizer.vocab_size,
             **facts,
             **({"masking": masking} if settings.dynamic_masking else {}),
-            "order": "release" if self.is_release_order else "of any number of workers from 2 on",
+            "order": "release" if self.is_release_order else "of two or more workers",
             "settings": {**flags, **dataclasses.asdict(settings)},
         }
 

@@ -65,7 +65,7 @@ def define_flags() -> flags.FlagValues:
 
 
 def casing_of(files: Any, given: Set[str]) -> dict[str, Any]:
-    """Returns the arguments for text preparation: those that are given, or those of the vocabulary's folder.
+    """Returns the arguments for text preparation: the given ones, or those of the vocabulary's folder.
 
     `files` are settings with "vocab_file", "do_lower_case" and "strip_accents".
     """

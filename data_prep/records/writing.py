@@ -175,7 +175,7 @@ def publish(files: Sequence[str], hidden: Sequence[str], num_records: Sequence[i
 
 @contextlib.contextmanager
 def created_folders(files: Sequence[str]) -> Iterator[None]:
-    """Creates the missing folders of files, else raises ValueError; removes those that are empty at the end."""
+    """Creates the missing folders of files, else raises ValueError; removes empty ones at the end."""
     parents = [folder for file in files if not paths.is_remote(file) for folder in pathlib.Path(file).parents]
     missing = [folder for folder in dict.fromkeys(parents) if not folder.is_dir()]
     try:

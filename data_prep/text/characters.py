@@ -65,7 +65,7 @@ def as_in_transformers(text: str, do_lower_case: bool) -> str:
 def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     """Returns a Unicode normal form of a text, as `unicodedata.normalize` does, in linear time.
 
-    That function sorts the marks of a row one by one, so a row of 100,000 marks takes it half a minute.
+    It sorts the marks of a row one by one, so it needs half a minute for a row of 100,000 marks.
     """
     return unicodedata.normalize(form, text if len(text) <= _BLOCK else "".join(_with_sorted_marks(text)))
 

@@ -50,7 +50,7 @@ def _words_of_tokens(text: str, found: Iterable[tuple[str, int, int]]) -> list[l
     """Returns the start and the end of the word of each token."""
     words: list[list[int]] = []
     for token, first, end in found:
-        # A special token of the text may begin with "##", too; a piece of a word never stands at "#".
+        # A special token of the text may begin with "##", too; a piece of a word never begins at "#".
         if token.startswith("##") and not text.startswith("#", first):
             words.append(words[-1])
             words[-1][1] = end

@@ -133,7 +133,7 @@ class FullTokenizer:
             do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
 
         Raises:
-            FileNotFoundError: there is no such model, or it has no vocabulary.
+            FileNotFoundError: the model does not exist or has no vocabulary.
             ValueError, OSError: a file is damaged, or the download failed.
         """
         vocab_file = find_vocabulary(path)
@@ -172,7 +172,7 @@ class FullTokenizer:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What decides the ids of a text, as values of JSON, for the metadata and digests of what has such ids."""
+        """The facts that decide the ids of a text, as values of JSON, for the metadata and digests of such ids."""
         return {
             "vocab_sha256": vocabulary_digest(self.vocab),
             "do_lower_case": self.basic_tokenizer.do_lower_case,

@@ -171,7 +171,7 @@ def find_vocabulary(path: str | os.PathLike) -> str:
             Face, only the files of the tokenizer are downloaded.
 
     Raises:
-        FileNotFoundError: there is no such model, or it has no vocabulary.
+        FileNotFoundError: the model does not exist or has no vocabulary.
         ValueError, OSError: as of `storage.hub.fetch`.
     """
     folder = path = os.fspath(path)

@@ -35,7 +35,7 @@ QUESTION = {
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """What a picture shows: a model with texts, and the part below the answer that is open. No texts: an example."""
+    """The content of a picture: a model with texts (none: an example), and the open part below the answer."""
 
     model: str
     task: str

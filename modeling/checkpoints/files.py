@@ -43,7 +43,7 @@ PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
-# The head of a SetFit model, beside its encoder.
+# The head of a SetFit model, next to its encoder.
 SETFIT_HEAD = "model_head.safetensors"
 # Names of PyTorch models; other pickles in their folder hold training state.
 _PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")

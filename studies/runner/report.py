@@ -110,7 +110,7 @@ def _claim_rows(study, results):
 
 
 def _spread(study, results):
-    """Returns how the scores of single seeds differ, where there are enough of them."""
+    """Returns how the scores of single seeds differ, if there are enough."""
     rows = []
     for variant in study.variants:
         for probe in study.probes:

@@ -56,7 +56,7 @@ OTHERS = {
     "sentence_task": ["--sentence_task=sentence_order"],
     "strict_utf8": ["--strict_utf8"],
 }
-# What is decided by files.
+# The facts that files decide.
 FILES = {
     "longest word": ["--vocab_file={folder}/short/vocab.txt"],
     "lines that repeat": ["--vocab_file={folder}/repeated/vocab.txt", "--replace_prob=0"],

@@ -16,7 +16,7 @@ VOCABULARY = MaskingVocabulary.from_vocab(VOCAB)
 
 
 def corpus(*documents_of_lengths):
-    """Makes documents with the given sentence lengths; every token of the corpus is different, from 5 on."""
+    """Makes documents with the given sentence lengths; every token of the corpus is different, from 5."""
     documents, token = Documents(len(VOCAB)), 5
     for lengths in documents_of_lengths:
         for length in lengths:

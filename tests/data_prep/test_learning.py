@@ -49,7 +49,7 @@ def test_text_with_few_words_gives_all_of_them_as_tokens():
 
 
 def syllables_of(first, count):
-    """Makes a text of words with a stem and an ending, in the letters from one on; frequent words are short."""
+    """Makes a text of words with a stem and an ending, in the letters after a first one; frequent words are short."""
     rng = random.Random(first)
     letters = [chr(code) for code in range(first, first + 24) if chr(code).isalpha()]
     stems = ["".join(rng.choices(letters, k=rng.randint(2, 3 + number // 60))) for number in range(400)]

@@ -117,7 +117,7 @@ WITHOUT_A_RUN = {
 @pytest.mark.parametrize("is_pair", [False, True])
 @pytest.mark.parametrize("task", WITHOUT_A_RUN)
 def test_a_model_without_a_run(tmp_path, task, is_pair):
-    """The network itself stands for that of an export."""
+    """The network itself serves as that of an export."""
     values, name, content = WITHOUT_A_RUN[task]
     if is_pair and task not in ("classification", "regression"):
         return

@@ -1,4 +1,4 @@
-"""How text is prepared for a model: its casing, and its longest sequence."""
+"""The preparation of text for a model: its casing, and its longest sequence."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a call takes: columns of tables, options, other names of labels, a device; and the warm-up."""
+"""The arguments of a call: columns of tables, options, other names of labels, a device; and the warm-up."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What every predictor must do, whatever its task: a new one needs one row in CASES."""
+"""The duties of every predictor: a new one needs one row in CASES."""
 
 import collections
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""What a request may compute: a budget and a deadline for each explanation; and what the log says about cut texts."""
+"""The budget and the deadline of each explanation, and the lines of the log about cut texts."""
 
 import concurrent.futures
 import threading

@@ -1,4 +1,4 @@
-"""Requests that cost more than they look: each gets its answer or a refusal, and other requests go on meanwhile."""
+"""Requests that cost more than they look: each gets its answer or a refusal, and other requests continue meanwhile."""
 
 import concurrent.futures
 import json

@@ -40,7 +40,7 @@ def test_the_requests_of_the_page_are_answered(tmp_path):
     assert (len(curls), len(scripts)) == (4, 1)
     with serving(open_folders(folders, ["fill_mask", "vectors"], Limits())) as server:
         for script in scripts:
-            # A process of its own: the log of a program that another test ran could print here.
+            # A separate process: the log of a program that another test ran could print here.
             command = [sys.executable, "-c", script.replace(ADDRESS, server.url)]
             printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
             assert printed == "Paris is in France. 16\nLondon is not. 16\n"

@@ -1,4 +1,4 @@
-"""Models in numbered folders: which one answers, and what becomes of the others."""
+"""Models in numbered folders: which one answers, and when the others close."""
 
 import gc
 import json

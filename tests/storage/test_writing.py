@@ -206,7 +206,7 @@ def test_a_link_to_a_folder_stays_and_the_files_that_readers_find_appear_last(tm
     target = tmp_path / "target"
     (tmp_path / "out").symlink_to(target)
     if is_there:
-        # What a process left whose id does not exist: ids are below 2**22.
+        # Left by a process whose id does not exist: ids are below 2**22.
         (target / name_of(99999999).replace("a", "target", 1)).mkdir(parents=True)
     inode = target.stat().st_ino if is_there else None
     moved = []

@@ -175,7 +175,7 @@ async def _outcome(reader, writer, attempt):
         if attempt.is_dropped:
             await writer.drain()
             return "dropped"
-        if attempt.kind in ("noise", "headed"):  # the server may wait for more; it learns that there is no more
+        if attempt.kind in ("noise", "headed"):  # the server may wait for more; it learns that nothing follows
             writer.write_eof()
         status, content = await read_response(reader, not attempt.data.startswith(b"HEAD "))
     except (asyncio.IncompleteReadError, ConnectionError):

@@ -1,4 +1,4 @@
-"""What the `Ability` of every task must say: a new task has these tests without a line here."""
+"""The duties of the `Ability` of every task: a new task has these tests without a line here."""
 
 import dataclasses
 import subprocess

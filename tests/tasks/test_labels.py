@@ -1,4 +1,4 @@
-"""Labels of tables: lists in cells, columns of 0 and 1, whole numbers, and labels that mean that there is none."""
+"""Labels of tables: lists in cells, columns of 0 and 1, whole numbers, and labels that mean none."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from bert_keras.tasks.vectors.data import read_file
 
 @pytest.fixture
 def labels_of(write):
-    """Return a function that writes a table with labels in its cells and returns those that are read."""
+    """Return a function that writes a table with labels in its cells and returns the labels that are read."""
 
     def labels_of(cells, kind="single_label", name="own.csv", **columns):
         lines = ["text,labels", *(f'a b,"{str(cell).replace(chr(34), 2 * chr(34))}"' for cell in cells)]

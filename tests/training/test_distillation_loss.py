@@ -40,7 +40,7 @@ WITHOUT_LABEL = 1  # the index of an example
 
 
 def labelled(**labels):
-    """Returns a ragged batch of four examples, of which one has no label of its own."""
+    """Returns a ragged batch of four examples, of which one has no label."""
     features = {name: make_features(OURS)[name] for name in ("input_ids", "input_mask", "segment_ids")}
     weights = np.ones(4, np.float32)
     weights[WITHOUT_LABEL] = 0.0

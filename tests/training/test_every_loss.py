@@ -1,4 +1,4 @@
-"""What every loss must do, whatever its network: a new one needs one row in `CELLS` of tests/support/every_loss.py.
+"""The duties of every loss: a new one needs one row in `CELLS` of tests/support/every_loss.py.
 
 Its value and its slope equal NumPy for each kind of network, and the right weights have a gradient. Packed rows, layers
 that are computed again and 16-bit products give the same numbers.

@@ -312,7 +312,7 @@ def files(tmp_path_factory, write_records):
 
 @pytest.fixture
 def refused(monkeypatch):
-    """The names of the settings that a run would refuse; it goes on with them."""
+    """The names of the settings that a run would refuse; it continues with them."""
     names = set()
 
     def collect(settings, reasons):

@@ -174,7 +174,7 @@ def test_a_call_that_is_stopped_does_not_return_the_predictions_of_an_earlier_ca
     finally:
         signal.signal(signal.SIGTERM, before)
     assert stopped.predictions is None
-    # What is saved is a model with the labels of the data, which can be evaluated and opened.
+    # The saved model has the labels of the data, and can be evaluated and opened.
     assert train_classifier(eval_data=DEV, output_dir=stopped.folder, verbose=False).metrics["loss"] > 0
     assert stopped.predictor().labels == ["neg", "pos"]
     with pytest.raises(

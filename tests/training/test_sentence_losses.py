@@ -64,7 +64,7 @@ def test_an_example_without_another_of_its_class_has_no_loss_of_its_own():
     losses = found["compared_loss"].numpy()
     assert losses[[1, 3]].tolist() == [0, 0]
     assert losses[[0, 2, 4]].min() > 0
-    # It is still one of the texts that others are told from.
+    # It is still one of the texts that others are compared with.
     assert np.abs(found["vector_gradients"].numpy()).sum(-1).min() > 0
 
 

@@ -1,4 +1,4 @@
-"""Tasks share nothing, and an evaluation that is not better than the baseline is told, with what may help."""
+"""Tasks share nothing; the log reports an evaluation that is not better than the baseline, with what may help."""
 
 import types
 

@@ -1,7 +1,7 @@
 """JAX's devices of a run: those of all processes work on one program, and each computes its rows of a batch.
 
 TensorFlow still reads the data and the checkpoints, on the CPU. Every process reads all of a batch and places the rows
-of its own devices.
+of its devices.
 """
 
 import contextlib

@@ -72,7 +72,7 @@ def connect(settings: Any) -> None:
 
 
 def note_end() -> None:
-    """Notes that all processes have ended the run, so this one may go on alone for as long as it likes."""
+    """Notes that all processes have ended the run, so this one may continue alone."""
     _unfinished.clear()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Chip(typing.NamedTuple):
-    """What a chip can do at most, as its maker says; and its memory that a program may use, as its compiler says."""
+    """The peak speeds of a chip by its maker, and the memory that a program may use by its compiler."""
 
     memory: float  # bytes
     products: float  # floating-point operations of bfloat16 numbers in a second
@@ -35,7 +35,7 @@ _SENT = {
 
 
 class Cost(typing.NamedTuple):
-    """What a step needs on a chip."""
+    """The time and memory of a step on a chip."""
 
     operations: float
     accessed: float  # bytes

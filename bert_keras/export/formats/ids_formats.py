@@ -35,7 +35,7 @@ def write_ids(
     """Writes an IdsNetwork as "onnx", "openvino" or "litert", runs the file and compares its outputs with the network.
 
     The file has the input and output names of the network, and appears only after the comparison. An OpenVINO file
-    has its weights beside it, with the ending .bin. A LiteRT file has only LiteRT operations, without TensorFlow
+    has its weights next to it, with the ending .bin. A LiteRT file has only LiteRT operations, without TensorFlow
     operations (Flex). quantize is "int8" or None. With quantize, plain_file is where to put the ONNX file without
     quantization, or None; and OpenVINO needs calibration, inputs of the network that show the ranges of its numbers.
 

@@ -57,7 +57,7 @@ def write_web(source: Source, folder: pathlib.Path, quantize: str | None, packag
 
 
 def code_of_task(task: str) -> pathlib.Path:
-    """Returns the path of the JavaScript of a task: web.js beside its Python, which may not exist."""
+    """Returns the path of the JavaScript of a task: web.js next to its Python, which may not exist."""
     return pathlib.Path(inspect.getfile(predictor_of(task))).with_name("web.js")
 
 

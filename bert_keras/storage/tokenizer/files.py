@@ -172,7 +172,7 @@ class TokenizerFiles:
 
     def _added(self) -> Iterator[tuple[str, Any]]:
         """Yields each special or added token, a str or a dict, with its file."""
-        # With this key, transformers does not read the older files.
+        # transformers does not read the older files if this key is set.
         is_whole = self.is_foreign and "added_tokens_decoder" in self.config
         older = {} if is_whole else {SPECIAL_TOKENS_MAP: self._read(SPECIAL_TOKENS_MAP)}
         named = set()

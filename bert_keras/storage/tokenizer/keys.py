@@ -40,7 +40,7 @@ HARMLESS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """What the files decide: a value, and the file that sets it; None: no file does, and `reason` says why it holds."""
+    """A value, and the file that sets it; None: no file does, and `reason` says why it holds."""
 
     value: Any
     file: str | None

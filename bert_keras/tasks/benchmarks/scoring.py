@@ -125,7 +125,7 @@ def score_entities(
 
 
 def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) -> list[str | float]:
-    """Returns the prediction for each example: a class name, or a float if there are no labels.
+    """Returns the prediction for each example: a class name, or a float without labels.
 
     Names of other libraries, such as "equivalent" for "1", become those of the task; the log reports them.
 

@@ -41,7 +41,7 @@ def hold_out(
         purpose: "evaluation" or "calibration".
 
     Returns:
-        The examples to train on, and those that are held out, both in the order of the file.
+        The examples to train on and the held-out ones, both in the order of the file.
 
     Raises:
         ValueError: one of the lists would be empty.

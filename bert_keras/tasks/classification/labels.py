@@ -50,7 +50,7 @@ class Choice(SingleLabel):
 
 
 class SeveralLabels(SingleLabel):
-    """Any number of labels for each example. What is decided is int [N, C] of 0 and 1."""
+    """Any number of labels for each example. The decisions are int [N, C] of 0 and 1."""
 
     kind = "multi_label"
     metrics = ("f1_micro", "f1_macro", "accuracy")

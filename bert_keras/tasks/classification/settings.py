@@ -156,7 +156,7 @@ class LabelCheckSettings(Settings, ModelSettings, ColumnSettings):
     """
 
     train_file: str | None = setting("The labelled texts to check: .csv, .tsv, .txt (tabs) or .jsonl.", REQUIRED)
-    eval_file: str | None = setting("Texts to evaluate on, to find those that are also in {train_file}.", None)
+    eval_file: str | None = setting("Texts to evaluate on, to find texts that are also in {train_file}.", None)
     unlabeled_file: str | None = setting("Texts without labels, to find those that help most with a label.", None)
     num_next_labels: int = setting("Number of texts to choose from {unlabeled_file}.", 100, lower_bound=1)
     init_checkpoint: str | None = setting(

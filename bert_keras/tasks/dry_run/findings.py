@@ -1,4 +1,4 @@
-"""What a look at files finds: how they are read, what they hold, and all mistakes."""
+"""The findings of a look at files: how they are read, what they hold, and all mistakes."""
 
 import contextlib
 import dataclasses

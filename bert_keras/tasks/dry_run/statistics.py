@@ -47,7 +47,7 @@ def spread(lengths: Sequence[int], sources: Sequence[str] = ()) -> str:
 
 
 def add_examples(found: Findings, first: Iterable[str], count: int, name: str = "examples") -> None:
-    """Adds the number of examples of a file and the first ones as they are read."""
+    """Adds the number of examples of a file and the first ones."""
     found.add(name, f"{count:,}, of which the first are")
     for text in first:
         found.add("", text)

@@ -34,7 +34,7 @@ class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
     """
 
     class_names: Sequence[str] = setting(
-        "Names of all classes, separated by commas. Each name is one more example of its class, with blanks for "
+        "Names of all classes, separated by commas. Each name is another example of its class, with blanks for "
         "underscores; then {train_file} may be missing.",
         (),
     )

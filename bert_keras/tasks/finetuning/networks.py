@@ -92,7 +92,7 @@ class Networks:
         return distribute(self.strategy, batches, is_endless=True)
 
     def _is_worth_packing(self, settings: FineTuningSettings) -> bool:
-        """Returns whether training packs examples without a flag that says so; nobody has measured it on a TPU."""
+        """Returns whether training packs examples without a flag; nobody has measured it on a TPU."""
         is_possible = "pack" not in without_effect(self.task, self.opened) and not is_tpu(self.strategy)
         mask, num_devices = self.task.train_features["input_mask"], self.strategy.num_replicas_in_sync
         return is_possible and is_worth_packing(mask, settings, num_devices, self._is_trimmed)

@@ -45,7 +45,7 @@ class Task:
         num_train_examples: int; the number of steps is computed from it.
         facts: dict of JSON values that must not change when a run resumes, such as digests of the training data.
         files: dict of paths by flag name, such as "eval_file", if they differ from the flags.
-        texts: dict of two lists of `Placed`, "train" and "eval": to find those that are in both.
+        texts: dict of two lists of `Placed`, "train" and "eval": to find texts that are in both.
         baseline: dict of float by name; the metrics of a baseline on the evaluation data; empty without one.
         baseline_name: str; what the baseline predicts, for the log, such as "most frequent class".
         page_examples: list of dict; a few examples of the data for the page of serve.py, as the items of its requests.
@@ -109,7 +109,7 @@ class Task:
     def shortfall(
         self, metrics: Mapping[str, float], baseline: Mapping[str, float], settings: FineTuningSettings
     ) -> Message | None:
-        """Returns what to do if an evaluation is not better than the baseline; None: it is, or there is no baseline."""
+        """Returns what to do if an evaluation is not better than the baseline; None: it is, or has no baseline."""
         name = next((name for name in (self.metric, *_ERRORS) if name in baseline and name in metrics), None)
         if name is None or (metrics[name] < baseline[name] if name in _ERRORS else metrics[name] > baseline[name]):
             return None

@@ -149,7 +149,7 @@ def _checkpoint_to_start_from(settings: PretrainingSettings, run_dir: RunDir) ->
 
 @dataclasses.dataclass(frozen=True)
 class _Opened:
-    """What a run works with; `eval_records` is None without a file to evaluate on."""
+    """The parts of a run; `eval_records` is None without a file to evaluate on."""
 
     settings: PretrainingSettings
     strategy: tf.distribute.Strategy

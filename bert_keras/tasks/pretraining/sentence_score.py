@@ -29,7 +29,7 @@ log = logging.getLogger("bert_keras")
 # A model that reads left to right scores this many tokens at once, to bound memory.
 _TOKENS_A_QUESTION = 128
 
-# The tokens of a text, and for each of them the end of those that are masked with it.
+# The tokens of a text, and for each of them the end of the tokens that are masked with it.
 _Encoded = tuple[list[int], Sequence[int]]
 
 

@@ -76,7 +76,7 @@ def squad_v2_metrics(
     Args:
         dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
         predictions: dict of answer texts by question id.
-        na_probs: dict by question id of finite numbers, as in null_odds.json: the higher, the likelier is no answer.
+        na_probs: dict by question id of finite numbers, as in null_odds.json: higher if an answer is less likely.
             None: 0 for all, and no best thresholds.
         na_prob_thresh: float; a question with a higher number counts as answered with an empty text.
         language: the rules for comparing texts, see `normalize_answer`.

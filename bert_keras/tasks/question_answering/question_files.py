@@ -43,7 +43,7 @@ def read_articles(path: str) -> list[dict]:
 
     Returns the articles of SQuAD's "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these
     with `id`, `question` and optionally `answers` (`text`, `answer_start` in code points) and `is_impossible`.
-    Questions have their `place`, for messages. They are `is_complete` if no answer means that there is none, although
+    Questions have their `place`, for messages. They are `is_complete` if no answer means none, although
     they lack `is_impossible`: those of rows, and those whose answers are one object.
     """
     name, rows = _rows_of(path)

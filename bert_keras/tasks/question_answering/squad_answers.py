@@ -71,7 +71,7 @@ class Answer:
     """The answer to a question, and its candidates, the most probable first; the text "" means no answer.
 
     `best` is the best candidate from the passage. `null_odds` are the summed logits of no answer minus those of `best`:
-    the higher, the likelier is no answer; None unless version_2_with_negative.
+    higher if an answer is less likely; None unless version_2_with_negative.
     """
 
     question_id: str

@@ -68,7 +68,7 @@ class Example:
 def without_undecided(examples: list[Example], name: str) -> list[Example]:
     """Returns the examples of a file without those whose label means that its annotators did not agree.
 
-    In labelled inferences, as in SNLI, that is "-", or -1 beside the classes 0, 1 and 2. Elsewhere these are labels as
+    In labelled inferences, as in SNLI, that is "-", or -1 with the classes 0, 1 and 2. Elsewhere these are labels as
     all others. The log counts what is left out.
     """
     labels = {example.label for example in examples}

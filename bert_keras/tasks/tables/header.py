@@ -55,7 +55,7 @@ class _Column:
 
     @property
     def is_of_classes(self) -> bool:
-        """Whether the cells below are a few values, most of which recur."""
+        """Whether the cells below have a few values that mostly recur."""
         counts = collections.Counter(self.below)
         few = len(self.below) >= 8 and len(counts) <= len(self.below) / 4
         return len(counts) > 1 and (few or min(counts.values()) > 1)

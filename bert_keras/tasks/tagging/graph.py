@@ -81,7 +81,7 @@ class TagModel(TextModel):
         offsets = tf.repeat(row_splits[:-1], ids.row_lengths())
         starts = starts.flat_values + offsets
         begins = tf.strings.substr(self.tokenizer.tokens_of(ids.flat_values), 0, 2) != "##"
-        # A special token of the text may begin with "##", too; a piece of a word never stands at "#".
+        # A special token of the text may begin with "##", too; a piece of a word never begins at "#".
         begins |= tf.gather(codes, starts) == ord("#")
         starts = tf.boolean_mask(starts, begins)
         ends = tf.boolean_mask(ends.flat_values + offsets, tf.roll(begins, -1, 0))

@@ -55,7 +55,7 @@ class ComparingLoss(Loss):
             features: the labels of the loss.
 
         Returns:
-            What `numerators` needs of each example, all float32: the gradient of the sum of the losses
+            The inputs of `numerators` from each example, all float32: the gradient of the sum of the losses
             "vector_gradients" [B, ..., H], and the value of each metric [B].
         """
         if keras.backend.backend() == "jax":

@@ -45,7 +45,7 @@ class TextVector:
 
 @dataclasses.dataclass(frozen=True)
 class Similarity:
-    """How similar the meaning of two texts is: `cosine`, the cosine of their vectors, from -1 to 1."""
+    """The similarity of two texts: `cosine`, the cosine of their vectors, from -1 to 1."""
 
     text: str
     text_pair: str

@@ -58,7 +58,7 @@ class SentenceVectors(Task):
         self._scale = settings.scale
         self.files = {"train_file": settings.train_file, "eval_file": settings.eval_file}
         found = {name: read_texts(settings, name) for name, action in FILES.items() if getattr(settings, action)}
-        # None for each action that the run leaves out; the methods below run only where there is something.
+        # None for each action that the run leaves out; the methods below run only for the others.
         texts: list[Any] = [found.get(name) for name in FILES]
         self._train, self._eval, self._predict = texts
         self.texts = {

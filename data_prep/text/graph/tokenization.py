@@ -95,7 +95,7 @@ class GraphTokenizer(tf.Module):
             return self._tokenize(texts) if self._special_pattern is None else self._tokenize_parts(texts)
 
     def _tokenize_parts(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the tokens of texts with special tokens: each special token is a part of its own."""
+        """Returns the tokens of texts with special tokens: each special token is a separate part."""
         # Remove bytes that are not UTF-8 first: they may be inside a special token.
         codes = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
         # The split ends at a NUL, which the tokenizer removes as this character.
