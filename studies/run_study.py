@@ -39,8 +39,8 @@ _DATA = (
 )
 
 
-# A report shows the command that computes it.
-_OF_REPORT = ("--report", "--report=true")
+# A report shows the command that computes all of it, without the flags that choose a part.
+_OF_PARTS = ("--report", "--variants=", "--seeds=")
 
 
 def define_flags():
@@ -81,7 +81,7 @@ def main(argv):
     from studies.runner.running import check_probes
 
     check_probes(study, values.data_dir)
-    command = shlex.join(["python", "studies/run_study.py", *(one for one in argv[1:] if one not in _OF_REPORT)])
+    command = shlex.join(["python", "studies/run_study.py", *(one for one in argv[1:] if not one.startswith(_OF_PARTS))])
     run_at(values, name, study, SCALES[values.scale], command)
 
 
