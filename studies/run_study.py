@@ -81,7 +81,9 @@ def main(argv):
     from studies.runner.running import check_probes
 
     check_probes(study, values.data_dir)
-    command = shlex.join(["python", "studies/run_study.py", *(one for one in argv[1:] if not one.startswith(_OF_PARTS))])
+    command = shlex.join(
+        ["python", "studies/run_study.py", *(one for one in argv[1:] if not one.startswith(_OF_PARTS))]
+    )
     run_at(values, name, study, SCALES[values.scale], command)
 
 

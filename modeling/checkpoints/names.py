@@ -93,6 +93,8 @@ LOSS_PREFIX = "loss/"
 # fnmatch patterns, for callers that load a part of a checkpoint.
 HEAD_PATTERNS = ("cls/*", "output_weights", "output_bias")
 POOLER_PATTERNS = ("bert/pooler/*",)
+# Pre-training without a sentence task, and a teacher of masked LM, need none of these.
+SENTENCE_PATTERNS = (*POOLER_PATTERNS, "cls/seq_relationship/*")
 
 # A checkpoint has a head if it has this weight.
 _HEAD_WEIGHTS = {

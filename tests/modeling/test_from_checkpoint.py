@@ -173,7 +173,7 @@ def test_mistakes_are_sentences(tmp_path, encoder):
     _, folder = encoder
     write(tmp_path / "model", TokenClassifierModel(CONFIG, 3))
     (tmp_path / "model" / "bert_config.json").unlink()
-    with pytest.raises(FileNotFoundError, match=r"\S+ has no bert_config.json or config.json in its folder; put it"):
+    with pytest.raises(FileNotFoundError, match=r"^\S+ has no bert_config.json or config.json in its folder; put it"):
         TokenClassifierModel.from_checkpoint(tmp_path / "model")
     with pytest.raises(ValueError, match=r'do not say how vectors are made; give pooling="cls"'):
         SentenceModel.from_checkpoint(folder)

@@ -33,7 +33,6 @@ from bert_keras.engine.trainer import make_trainer
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import (
-    POOLER_PATTERNS,
     BertConfig,
     IncompleteMatchError,
     PretrainingLoss,
@@ -48,6 +47,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.files import Checkpoint
+from bert_keras.modeling.checkpoints.names import SENTENCE_PATTERNS
 from bert_keras.modeling.layers import initial_seed
 from bert_keras.modeling.losses import Loss
 from bert_keras.modeling.number_format import dtype_policy
@@ -175,8 +175,7 @@ class _Opened:
             return loss
         try:
             weights = {**weights_by_name(loss.model), **loss.own_weights}
-            # Without a sentence task, training neither uses nor changes these.
-            new_allowed = () if self.records.has_sentence_task else (*POOLER_PATTERNS, "cls/seq_relationship/*")
+            new_allowed = () if self.records.has_sentence_task else SENTENCE_PATTERNS
             report = load_weights(weights, checkpoint, settings.allow_partial_checkpoint, new_allowed)
         except IncompleteMatchError as error:
             raise Mistake(
