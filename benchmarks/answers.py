@@ -6,8 +6,9 @@
 random weights, the same in both libraries. Models are loaded and warm, and before the turns the answers are compared.
 The programs take turns within a round, and each round has other texts. "fastest" is the other library in batches of
 similar lengths, with `torch.inference_mode`, sdpa, and the number of texts in a batch and `torch.compile` on or off as
-they are the fastest here. "default" is its pipeline or its `encode` and `predict` without settings. A ratio is the time
-of a program divided by that of bert-keras in the same round. Prints a table in Markdown. Needs pip install '.[peers]'.
+they are the fastest here. "default" is its pipeline or its `encode` and `predict` without settings, in float32. A ratio
+is the time of a program divided by that of bert-keras in the same round. Prints a table in Markdown. Needs pip install
+'.[peers]'.
 """
 
 import csv
@@ -55,7 +56,8 @@ def define_flags():
     flags.DEFINE_string("data_dir", None, "Folder with glue, conll2003 and squad.", flag_values=values)
     flags.DEFINE_list("tasks", [*PEERS], "Tasks to measure.", flag_values=values)
     precisions = [name for name in ANSWER_PRECISIONS if name != "auto"]
-    flags.DEFINE_enum("precision", "float32", precisions, "Number format of all programs.", flag_values=values)
+    help_of_precision = 'Number format of all programs but "default".'
+    flags.DEFINE_enum("precision", "float32", precisions, help_of_precision, flag_values=values)
     flags.DEFINE_integer("rounds", 7, "Number of turns of each program.", lower_bound=1, flag_values=values)
     flags.DEFINE_float("size", 1.0, "Factor of the number of texts in a turn.", lower_bound=0.01, flag_values=values)
     flags.DEFINE_bool("compile", True, "Whether to try torch.compile, too.", flag_values=values)
@@ -89,8 +91,7 @@ def measure(task, values):
         peer = PEERS[task](values.init_checkpoint, folder, values.precision)
         ours = open_model(peer.folder, task=_TASKS_OF_OURS.get(task), precision=values.precision).warmup()
         warm = [*itertools.islice(texts, num_texts)]
-        tolerance = 1e-4 if values.precision == "float32" else 5e-2
-        compare(peer, ours(warm), peer.fastest(warm, 16), tolerance)
+        compare(peer, ours(warm), peer.fastest(warm, 16), values.precision)
         peer.default(warm[:4])
         setting, batch_size = fastest_setting(peer, warm, values.compile and peers.has_compiler())
         programs = {OURS: ours, f"fastest ({setting})": lambda texts: peer.fastest(texts, batch_size)}
@@ -137,19 +138,25 @@ def seconds_of(function, *arguments):
     return time.perf_counter() - started
 
 
-def compare(peer, ours, theirs, tolerance):
-    """Checks that both libraries give the same answers.
+def compare(peer, ours, theirs, precision):
+    """Checks that both libraries give the same answers; in 16 bits, one in ten may be another entity or span.
 
     Raises:
-        ValueError: an answer differs.
+        ValueError: more answers differ.
     """
+    tolerance, may_differ = (1e-4, 0) if precision == "float32" else (5e-2, len(ours) // 10)
+    differing = []
     for number, (own, other) in enumerate(zip(ours, theirs, strict=True)):
         own, other = peer.of_ours(own), peer.comparable(other)
         is_same = (
             own == other if isinstance(own, str) else len(own) == len(other) and np.allclose(own, other, 0, tolerance)
         )
         if not is_same:
-            raise ValueError(f"text {number}: the answers differ, so the weights or the settings do: {own}, {other}")
+            differing.append(f"text {number}: {own}, {other}")
+    if len(differing) > may_differ:
+        raise ValueError(
+            f"{len(differing)} of {len(ours)} answers differ, so the weights or the settings do; {differing[0]}"
+        )
 
 
 def _table(file, *columns):

@@ -1,9 +1,10 @@
 """Models of transformers and sentence-transformers, and their functions from texts to answers, for `answers.py`.
 
 Each class has a task. `fastest` answers texts in batches of similar lengths with a chosen number of texts. `default`
-does it as the documentation of the library does. Both keep the order of the texts.
+does it as the documentation of the library does, in its own number format. Both keep the order of the texts.
 """
 
+import copy
 import os
 import pathlib
 
@@ -36,8 +37,8 @@ class Peer:
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
         self.change_head()
         self.save(checkpoint)
-        self.model = self.model.eval().to(getattr(torch, precision))
-        self.network = self.model
+        self.default_model = self.model.eval()
+        self.model = self.network = copy.deepcopy(self.model).to(getattr(torch, precision))
 
     def change_head(self):
         """Changes the random head where answers need it."""
@@ -83,7 +84,7 @@ class Peer:
 
     def default(self, texts):
         if not hasattr(self, "_pipeline"):
-            options = {"model": self.model, "tokenizer": self.tokenizer, "device": "cpu"}
+            options = {"model": self.default_model, "tokenizer": self.tokenizer, "device": "cpu"}
             self._pipeline = transformers.pipeline(self.pipeline, **options, **self.pipeline_options)
         return self._pipeline(texts)
 
@@ -159,7 +160,6 @@ class Reranker(Peer):
 
         self.encoder = CrossEncoder(self.folder, device="cpu")
         self.encoder.save_pretrained(self.folder)  # with its activation
-        self.encoder.model.to(self.model.dtype)
 
     def encode(self, texts):
         pairs = [(query, text) for query, others in texts for text in others]
@@ -226,7 +226,11 @@ class Questions(Peer):
         return answers
 
     def default(self, texts):
-        return [self.fastest([text], 1)[0] for text in texts]
+        network, self.network = self.network, self.default_model
+        try:
+            return [self.fastest([text], 1)[0] for text in texts]
+        finally:
+            self.network = network
 
     def comparable(self, answer):
         return answer["text"]
@@ -249,6 +253,7 @@ class Vectors:
         from sentence_transformers import SentenceTransformer
 
         self.folder = str(checkpoint)
+        self.default_encoder = SentenceTransformer(self.folder, device="cpu")
         self.encoder = SentenceTransformer(self.folder, device="cpu", model_kwargs={"attn_implementation": "sdpa"})
         self.encoder.to(getattr(torch, precision))
         self._model = self.encoder[0].model if hasattr(self.encoder[0], "model") else self.encoder[0].auto_model
@@ -262,7 +267,7 @@ class Vectors:
         return self.encoder.encode(texts, batch_size=batch_size, show_progress_bar=False)
 
     def default(self, texts):
-        return self.encoder.encode(texts, show_progress_bar=False)
+        return self.default_encoder.encode(texts, show_progress_bar=False)
 
     def comparable(self, answer):
         return answer.tolist()

@@ -22,6 +22,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.modeling import fused
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 
@@ -99,7 +100,7 @@ class Embeddings(keras.layers.Layer):
             positions = self.position_embeddings[:num_tokens]  # [T, E]
         else:
             positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, E]
-        embedded = self.dropout(self.layer_norm(summed + positions), dropout_seed)
+        embedded = self.dropout(fused.layer_norm(self.layer_norm, summed + positions), dropout_seed)
         return embedded if self.projection is None else self.projection(embedded)
 
 
@@ -127,7 +128,8 @@ class SelfAttention(keras.layers.Layer):
         `padding_scores` or `other_sequence_scores` make the mask scores, float [B, 1, 1, T] or [B, 1, T, T], which are
         added to the attention scores.
         """
-        query, key, value = (self._heads(layer(hidden), mask_scores) for layer in (self.query, self.key, self.value))
+        layers = (self.query, self.key, self.value)
+        query, key, value = (self._heads(fused.dense(layer, hidden), mask_scores) for layer in layers)
         mask_scores = ops.cast(mask_scores, self.compute_dtype)
         if keras.backend.backend() == "jax" and not self.dropout.is_active(dropout_seed):
             # One operation: a GPU that supports it never holds all scores at once. cuDNN needs them as [B, 1, T, T].
@@ -155,7 +157,8 @@ class SelfAttention(keras.layers.Layer):
         key = ops.transpose(key, (0, 2, 3, 1))  # [B, N, D, T]
         # In compute_dtype, because TensorFlow fuses these three operations.
         scores = ops.matmul(query, key) / math.sqrt(self.head_size) + mask_scores  # [B, N, T, T]
-        return ops.softmax(ops.cast(scores, "float32"))  # for every compute_dtype
+        # Computed in float32 for every compute_dtype; oneDNN does this by itself.
+        return ops.softmax(scores if fused.is_on() else ops.cast(scores, "float32"))
 
     def _attend(self, query: Any, key: Any, value: Any, mask_scores: Any, dropout_seed: Any) -> Any:
         probabilities = ops.cast(self._probabilities(query, key, mask_scores), self.compute_dtype)  # [B, N, T, T]
@@ -176,6 +179,8 @@ class AddAndNorm(keras.layers.Layer):
         self.built = True  # as in SelfAttention
 
     def call(self, x: Any, residual: Any, dropout_seed: Any = None) -> Any:
+        if fused.is_on():
+            return fused.layer_norm(self.layer_norm, fused.dense(self.dense, x, residual=residual))
         return self.layer_norm(residual + self.dropout(self.dense(x), dropout_seed))
 
 
@@ -189,7 +194,7 @@ class EncoderLayer(keras.layers.Layer):
 
     def __init__(self, config: BertConfig, first_dropout_index: int, name: str) -> None:
         super().__init__(name=name)
-        self.activation = activation(config.hidden_act)
+        self.activation_name, self.activation = config.hidden_act, activation(config.hidden_act)
         with keras.name_scope(name):
             with keras.name_scope("attention"):
                 self.self_attention = SelfAttention(config, first_dropout_index)
@@ -203,10 +208,13 @@ class EncoderLayer(keras.layers.Layer):
         """Maps float [B * T, H] to float [B * T, H]; the arguments are those of `SelfAttention`."""
         context = self.self_attention(hidden, mask_scores, dropout_seed=dropout_seed)  # [B * T, H]
         attended = self.attention_output(context, hidden, dropout_seed=dropout_seed)  # [B * T, H]
-        inner = self._activate(self.intermediate(attended), dropout_seed is not None)  # [B * T, I]
+        inner = self._inner(attended, dropout_seed is not None)  # [B * T, I]
         return self.feed_forward_output(inner, attended, dropout_seed=dropout_seed)  # [B * T, H]
 
-    def _activate(self, x: Any, is_training: bool) -> Any:
+    def _inner(self, attended: Any, is_training: bool) -> Any:
+        if fused.is_on():
+            return fused.dense(self.intermediate, attended, self.activation_name)
+        x = self.intermediate(attended)
         # Training uses float32: without XLA, the operations of a gelu and its gradient then take half the time.
         # Prediction uses compute_dtype, because TensorFlow then fuses the gelu. TensorFlow finds the operations only if
         # their names come after "intermediate/dense" in the alphabet.

@@ -148,7 +148,7 @@ class Network(Turns):
         self, run: Callable[[list[int]], list[np.ndarray]], batches: Sequence[list[int]]
     ) -> Iterator[list[np.ndarray]]:
         """Yields the result of each batch in order."""
-        if len(batches) < 2 or not self._is_on_cpu:
+        if len(batches) < 2 or not self.is_on_cpu:
             yield from map(run, batches)
             return
         with on_device(self._device):
@@ -163,7 +163,8 @@ class Network(Turns):
                 yield running.popleft().result()
 
     @functools.cached_property
-    def _is_on_cpu(self) -> bool:
+    def is_on_cpu(self) -> bool:
+        """Whether one CPU answers."""
         has_gpu = bool(tf.config.list_physical_devices("GPU"))
         return self._strategy is None and (not has_gpu or (self._device or "").startswith("/CPU"))
 

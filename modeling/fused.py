@@ -1,0 +1,93 @@
+"""Operations of oneDNN, each of which does the work of several, for networks on a CPU whose weights stay the same.
+
+TensorFlow 2.21 inserts some of them by itself, but not the normalisation, because Keras 3 writes it in another way. It
+also takes a weight for constant only if the weight is part of the graph. Of a constant weight in 16 bits, oneDNN keeps
+a copy in the order that its fastest product needs. The operations have no gradients.
+"""
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+_PRODUCT, _NORMALIZATION = "_MklNativeFusedMatMul", "_MklLayerNorm"
+# The names that the product has for the activations of a config.
+_ACTIVATIONS = {"gelu": "GeluApproximate", "gelu_erf": "GeluExact", "relu": "Relu", "tanh": "Tanh", "linear": ""}
+# Whether the layers of a network use these operations.
+_is_on = contextvars.ContextVar("is_on", default=False)
+
+
+@contextlib.contextmanager
+def fused_operations(is_wanted: bool) -> Iterator[None]:
+    """Makes the layers of a network that is traced within the block use these operations, where TensorFlow has them.
+
+    From the first call on, the traced function may take the weights of that call. It affects the current thread only.
+    """
+    token = _is_on.set(is_wanted and keras.backend.backend() == "tensorflow" and _has_operations())
+    try:
+        yield
+    finally:
+        _is_on.reset(token)
+
+
+def is_on() -> bool:
+    """Returns whether the code runs within `fused_operations`, and TensorFlow has them."""
+    return _is_on.get()
+
+
+def dense(layer: keras.layers.Dense, x: Any, activation: str = "linear", residual: Any = None) -> Any:
+    """Maps float [N, I] to float [N, O]: the activation of a dense layer's output, or its sum with a residual [N, O].
+
+    `activation` is a name in `config.HIDDEN_ACTIVATIONS`. Without `fused_operations`, the layer computes the output,
+    and there may be neither an activation nor a residual.
+    """
+    if not is_on():
+        return layer(x)
+    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+    added = [] if residual is None else [residual]
+    names = [name.encode() for name in ("BiasAdd", "Add" if added else "", _ACTIVATIONS[activation]) if name]
+    kernel, bias = (keras.ops.cast(weight, x.dtype) for weight in (layer.kernel, layer.bias))
+    attributes = {
+        "_kernel": AttrValue(s=b"MklNameChangeOp"),  # the label of the operations that oneDNN computes
+        "fused_ops": AttrValue(list=AttrValue.ListValue(s=names)),
+        "num_args": AttrValue(i=1 + len(added)),
+        "is_filter_const": AttrValue(b=True),
+    }
+    return _operation(_PRODUCT, [x, kernel, bias, *added], [None, bias.shape[0]], attributes)
+
+
+def layer_norm(layer: keras.layers.LayerNormalization, x: Any) -> Any:
+    """Maps float [..., H] to float [..., H] as the layer does; it computes in float32."""
+    if not is_on():
+        return layer(x)
+    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+    gamma, beta = (keras.ops.cast(weight, x.dtype) for weight in (layer.gamma, layer.beta))
+    return _operation(_NORMALIZATION, [x, gamma, beta], x.shape, {"epsilon": AttrValue(f=layer.epsilon)})
+
+
+def _operation(name: str, inputs: list[Any], shape: Any, attributes: dict[str, Any]) -> Any:
+    import tensorflow as tf
+    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+    dtype = inputs[0].dtype
+    attributes |= {"T": AttrValue(type=dtype.as_datatype_enum)}
+    # The public functions have no operations of oneDNN.
+    operation = tf.compat.v1.get_default_graph().create_op(name, inputs, [dtype], attrs=attributes)
+    operation.outputs[0].set_shape(shape)
+    return operation.outputs[0]
+
+
+@functools.cache
+def _has_operations() -> bool:
+    from tensorflow.python.framework import kernels
+    from tensorflow.python.util import _pywrap_util_port
+
+    names = (_PRODUCT, _NORMALIZATION)
+    return _pywrap_util_port.IsMklEnabled() and all(
+        kernels.get_registered_kernels_for_op(name).kernel for name in names
+    )
