@@ -16,7 +16,7 @@ import numpy as np
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question
 
-BATCH_SIZES = (8, 16, 32)
+BATCH_SIZES = (16, 32, 64)
 
 
 def main() -> None:

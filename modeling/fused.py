@@ -26,7 +26,7 @@ def fused_operations(is_wanted: bool) -> Iterator[None]:
 
     From the first call on, the traced function may take the weights of that call. It affects the current thread only.
     """
-    token = _is_on.set(is_wanted and keras.backend.backend() == "tensorflow" and _has_operations())
+    token = _is_on.set(is_wanted and _is_traced() and _has_operations())
     try:
         yield
     finally:
@@ -34,7 +34,7 @@ def fused_operations(is_wanted: bool) -> Iterator[None]:
 
 
 def is_on() -> bool:
-    """Returns whether the code runs within `fused_operations`, and TensorFlow has them."""
+    """Returns whether the layers use these operations now."""
     return _is_on.get()
 
 
@@ -80,6 +80,12 @@ def _operation(name: str, inputs: list[Any], shape: Any, attributes: dict[str, A
     operation = tf.compat.v1.get_default_graph().create_op(name, inputs, [dtype], attrs=attributes)
     operation.outputs[0].set_shape(shape)
     return operation.outputs[0]
+
+
+def _is_traced() -> bool:
+    import tensorflow as tf
+
+    return keras.backend.backend() == "tensorflow" and not tf.executing_eagerly()
 
 
 @functools.cache

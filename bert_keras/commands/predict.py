@@ -62,7 +62,7 @@ class Prediction(OpenFacts):
     coverage: float | None = setting("Also show a set of labels that has the right one in this share of texts.", None)
     candidates: tuple[str, ...] | None = setting("fill_mask: the only words to guess, separated by commas.", None)
     pll: str | None = setting("score: mask one token, or also the rest of its word.", None, choices=PLL_CHOICES)
-    batch_size: int = setting("Maximum number of sequences in a batch.", 16, lower_bound=1)
+    batch_size: int = setting("Maximum number of sequences in a batch.", 64, lower_bound=1)
     precision: str = answer_precision()
 
 

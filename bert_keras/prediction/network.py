@@ -18,8 +18,9 @@ from bert_keras.mistakes import Mistake, Remedy
 # A batch must save this many tokens of padding, because each one has an overhead. The value comes from
 # counts of tokens and batches, not from timings: sentences in batches of 16 have at most 6 % of padding.
 _OVERHEAD_TOKENS = 48
-# A batch has at most as many tokens as `batch_size` sequences of this length, so long sequences take no more memory.
-LENGTH_OF_FULL_BATCHES = 128
+# A batch has at most so many tokens, or as many as `batch_size` sequences of this length if these are more, so that long
+# sequences take no more memory.
+_MOST_TOKENS, LENGTH_OF_FULL_BATCHES = 2048, 32
 # A CPU computes so many batches at a time. The second one keeps the cores busy while the first one runs operations that
 # are too small for several cores, and while Python pads and reads batches.
 _BATCHES_AT_A_TIME = 2
@@ -262,14 +263,15 @@ def padded_length(num_tokens: int, lengths: Sequence[int]) -> int:
 def split(lengths: Sequence[int], batch_size: int, is_filled: bool = False) -> Iterator[tuple[int, int]]:
     """Yields the start and the end of each batch of sequences with ascending lengths, the longest first.
 
-    A batch is padded to its longest sequence. It has at most `batch_size` sequences, and at most the tokens of so many
-    of `LENGTH_OF_FULL_BATCHES`. With `is_filled`, it is padded to `batch_size` sequences instead, of any length. If
-    each batch counts as `_OVERHEAD_TOKENS` more, no other batches compute fewer tokens.
+    A batch is padded to its longest sequence. It has at most `batch_size` sequences, and at most `_MOST_TOKENS` or the
+    tokens of so many of `LENGTH_OF_FULL_BATCHES`. With `is_filled`, it is padded to `batch_size` sequences instead, of
+    any length. If each batch counts as `_OVERHEAD_TOKENS` more, no other batches compute fewer tokens.
     """
+    most_tokens = max(_MOST_TOKENS, batch_size * LENGTH_OF_FULL_BATCHES)
     # The best batches of the first sequences: their tokens, and the start of the last batch.
     tokens, starts = np.zeros(len(lengths) + 1, np.int64), [0]
     for end, length in enumerate(lengths, 1):
-        fits = batch_size if is_filled else max(1, batch_size * LENGTH_OF_FULL_BATCHES // length)
+        fits = batch_size if is_filled else max(1, most_tokens // length)
         first = max(0, end - min(batch_size, fits))
         num_rows = batch_size if is_filled else np.arange(end - first, 0, -1)
         totals = tokens[first:end] + num_rows * length

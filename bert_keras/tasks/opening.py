@@ -9,7 +9,7 @@ from bert_keras.tasks import predictor_of, settings_of
 
 def open_model(
     path: str | os.PathLike,
-    batch_size: int = 16,
+    batch_size: int = 64,
     *,
     task: str | None = None,
     is_pair: bool | None = None,

@@ -58,7 +58,7 @@ def answerer(make):
 
 def test_groups_of_batches_grow(classify, monkeypatch):
     sizes, run_batch = [], classify.network._run
-    monkeypatch.setattr(classify.network, "_is_on_cpu", False)  # which runs two batches at a time, in any order
+    monkeypatch.setattr(classify.network, "is_on_cpu", False)  # which runs two batches at a time, in any order
     monkeypatch.setattr(classify.network, "_run", lambda rows, *rest: sizes.append(len(rows)) or run_batch(rows, *rest))
     answers = list(classify.pipe(["paris"] * 9, 2))
     assert len(answers) == len(classify(["paris"] * 9, batch_size=4)) == 9

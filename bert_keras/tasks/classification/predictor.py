@@ -135,7 +135,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         def __init__(
             self: "TextClassifier[Classification]",
             path: str | os.PathLike,
-            batch_size: int = 16,
+            batch_size: int = 64,
             *,
             task: Literal["classification"] | None = None,
             **options: Unpack[OpenOptions],
@@ -145,7 +145,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         def __init__(
             self: "TextClassifier[Regression]",
             path: str | os.PathLike,
-            batch_size: int = 16,
+            batch_size: int = 64,
             *,
             task: Literal["regression"],
             **options: Unpack[OpenOptions],
@@ -155,7 +155,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         def __init__(
             self: "TextClassifier[MultiLabel]",
             path: str | os.PathLike,
-            batch_size: int = 16,
+            batch_size: int = 64,
             *,
             task: Literal["multi_label"],
             **options: Unpack[OpenOptions],
@@ -165,7 +165,7 @@ class TextClassifier(ExplainedPredictor[str | tuple[str, str], Answer]):
         def __init__(
             self: "TextClassifier[Classification | Regression | MultiLabel]",
             path: str | os.PathLike,
-            batch_size: int = 16,
+            batch_size: int = 64,
             *,
             task: str,
             **options: Unpack[OpenOptions],

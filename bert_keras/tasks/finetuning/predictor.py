@@ -74,7 +74,7 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
     def __init__(
         self,
         path: str | os.PathLike,
-        batch_size: int = 16,
+        batch_size: int = 64,
         limits: Limits | None = None,
         labels: Sequence[str] | Mapping[str, str] | None = None,
         device: str | None = None,

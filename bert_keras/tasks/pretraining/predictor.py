@@ -74,7 +74,7 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
     def __init__(
         self,
         path: str | os.PathLike,
-        batch_size: int = 16,
+        batch_size: int = 64,
         long: str = "error",
         vocab_file: str | os.PathLike | None = None,
         config_file: str | os.PathLike | None = None,
