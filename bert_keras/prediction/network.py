@@ -187,7 +187,7 @@ class Network(Turns):
                 "the device's memory does not hold {} sequences of {} tokens{}",
                 len(questions),
                 length,
-                Remedy("; give a lower {batch_size} than {}", batch_size),
+                Remedy("; give a lower {batch_size} than {}", len(questions)) if len(questions) > 1 else "",
             ) from error
 
     def _on_devices(

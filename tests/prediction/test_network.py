@@ -98,6 +98,6 @@ def test_a_batch_that_is_larger_than_the_memory_is_explained():
         raise tf.errors.ResourceExhaustedError(None, None, "OOM")
 
     network = Network(fail, read_out, LENGTHS, batch_size=8)
-    message = "^the device's memory does not hold 3 sequences of 2 tokens; give a lower batch_size than 8$"
+    message = "^the device's memory does not hold 3 sequences of 2 tokens; give a lower batch_size than 3$"
     with pytest.raises(ValueError, match=message):
         network.answer([Question([1, 2], [0, 0])] * 3)
