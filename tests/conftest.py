@@ -12,6 +12,8 @@ import types
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Answers have the same digits on every machine, also those of programs that a test starts.
 os.environ["BERT_KERAS_PRECISION"] = "float32"
+# As programs set it; TensorFlow reads it once.
+os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE"
 
 import numpy as np
 import pytest

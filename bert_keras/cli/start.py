@@ -18,6 +18,8 @@ _ENVIRONMENT = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     # This allocator keeps the memory of large tensors between steps, instead of returning it to the system.
     "TF_CPU_ALLOCATOR_USE_BFC": "1",
+    # What XLA compiles where `engine.precision.clustered` asks for it: not the products.
+    "TF_XLA_FLAGS": "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE",
     # The programs need it, whatever backend ~/.keras/keras.json names.
     "KERAS_BACKEND": "tensorflow",
 }

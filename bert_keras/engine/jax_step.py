@@ -25,7 +25,7 @@ class JaxTrainer(Trainer):
     JAX compiles every step, so `is_compiled` has no effect.
     """
 
-    def _prepare(self, is_compiled: bool | None) -> None:
+    def _prepare(self, is_compiled: bool | str | None) -> None:
         self.train = self._take_steps
         self._has_gradient: list[str] | None = None
         self._step = jax.jit(self._updated, donate_argnums=(0, 1), out_shardings=self.strategy.whole)

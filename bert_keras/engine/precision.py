@@ -4,9 +4,10 @@ import dataclasses
 import functools
 import logging
 import math
+import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import keras
@@ -35,6 +36,8 @@ _LONG_RUN = 1e13
 # The compute capability of the first GPUs that are newer than TensorFlow's compiler: XLA would end the process with an
 # error of LLVM (tensorflow#111958).
 _UNKNOWN_TO_XLA = (10, 0)
+# The jit of a run whose products XLA does not compile; a user cannot give it.
+FUSIBLE = "fusible"
 # Minimum number of trained numbers for which compiling the update saves time.
 _LARGE = 2**20
 
@@ -69,10 +72,16 @@ def take_precision(settings: S) -> S:
     return settings
 
 
-def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int) -> S:
-    """Returns settings with a jit of True in place of "auto" if XLA makes the training of a run faster.
+def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int, has_one_shape: bool = False) -> S:
+    """Returns settings with a jit of True or "fusible" in place of "auto" if XLA makes the training of a run faster.
 
-    A run keeps its first choice, because XLA rounds differently. `num_tokens` are those of all steps.
+    With "fusible", XLA compiles the operations between the products: its own products of 16 bits are slow on a CPU. A
+    run keeps its first choice, because XLA rounds differently.
+
+    Args:
+        num_tokens: number of tokens of all steps.
+        has_one_shape: whether all batches have the same shape. TensorFlow would run some steps with another shape
+            without compiling them, and a resumed run would round differently.
     """
     if settings.jit != "auto":
         return settings
@@ -85,11 +94,15 @@ def take_jit(settings: S, num_tokens: int, config: BertConfig, num_devices: int)
     )
     is_on_cpu = keras.backend.backend() == "tensorflow" and num_devices == 1 and not list_gpus()
     has_bfloat16, reason = find_bfloat16(settings.use_tpu)
-    is_slow = is_on_cpu and settings.precision in ("float32", "tf32") and processor_flags() and not has_bfloat16
-    if not is_slow or num_tokens * num_weights < _LONG_RUN:
+    if not is_on_cpu or not processor_flags() or num_tokens * num_weights < _LONG_RUN:
         return settings
-    log.info(Message("{jit}=auto: XLA compiles the network, since the run is long and {}", reason))
-    return dataclasses.replace(settings, jit=True)
+    if settings.precision in ("float32", "tf32") and not has_bfloat16:
+        log.info(Message("{jit}=auto: XLA compiles the network, since the run is long and {}", reason))
+        return dataclasses.replace(settings, jit=True)
+    if settings.precision == "bfloat16" and has_bfloat16 and has_one_shape and is_clustering_possible():
+        log.info(Message("{jit}=auto: XLA compiles what is between the products, since the run is long and {}", reason))
+        return dataclasses.replace(settings, jit=FUSIBLE)
+    return settings
 
 
 def check_jit(settings: RunSettings) -> None:
@@ -104,6 +117,27 @@ def check_jit(settings: RunSettings) -> None:
                 name,
                 ".".join(map(str, capability)),
             )
+
+
+def is_clustering_possible() -> bool:
+    """Returns whether TensorFlow has started with the flags of `cli.start` that `clustered` needs."""
+    return "xla_ops_to_cluster=FUSIBLE" in os.environ.get("TF_XLA_FLAGS", "")
+
+
+def clustered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of TensorFlow as one whose fusible operations XLA compiles."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        # For this call only, because XLA would compile again for each shape of an evaluation.
+        before = tf.config.optimizer.get_jit()
+        tf.config.optimizer.set_jit("autoclustering")
+        try:
+            return function(*args)
+        finally:
+            tf.config.optimizer.set_jit(before or False)
+
+    return call
 
 
 def can_use_xla() -> bool:

@@ -71,7 +71,7 @@ class Trainer:
         num_micro_batches: int = 1,
         is_trained: Callable[[str], bool] | None = None,
         loss_scale: LossScale | None = None,
-        is_compiled: bool | None = None,
+        is_compiled: bool | str | None = None,
         ema_decay: float = 0.0,
     ) -> None:
         self.loss = loss
@@ -105,7 +105,7 @@ class Trainer:
         # The variables that the update of a weight changes, in the order of `new_values`.
         self._groups = [self._weights, self._m, self._v, *([self._averages] if ema_decay else [])]
 
-    def _prepare(self, is_compiled: bool | None) -> None:
+    def _prepare(self, is_compiled: bool | str | None) -> None:
         """Makes the functions that compute a step."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_keras.engine.distribution.replicas import graph_function, local_values, of_all_replicas, sum_over_replicas
 from bert_keras.engine.loss_scale import new_variable, without_skipped
-from bert_keras.engine.precision import can_compile_update
+from bert_keras.engine.precision import FUSIBLE, can_compile_update, clustered
 from bert_keras.engine.step import Arrays, Trainer, joined, part_of
 
 # Their replicas run `step` at the same time, each in a thread.
@@ -21,17 +21,19 @@ class TensorFlowTrainer(Trainer):
 
     `is_compiled`: on one device XLA compiles the whole step, on several what is before and what is after the exchange
     of gradients. False: XLA is not used. None: XLA compiles only the update of a large model, where that is safe, see
-    `engine.precision.can_compile_update`.
+    `engine.precision.can_compile_update`. "fusible": also the operations between the products.
     """
 
-    def _prepare(self, is_compiled: bool | None) -> None:
+    def _prepare(self, is_compiled: bool | str | None) -> None:
         self.train = graph_function(self, "take_steps")
-        if is_compiled:
+        if is_compiled == FUSIBLE:
+            self.train = clustered(self.train)
+        if is_compiled is True:
             # XLA cannot compile the places where replicas wait for each other.
             is_replicated = isinstance(self.strategy, _REPLICATED)
             names = ("_own_vectors", "_sums", "_update") if is_replicated else ("_step_with_seeds",)
         else:
-            is_possible = is_compiled is None and can_compile_update(self.optimizer, self.strategy, self._weights)
+            is_possible = is_compiled is not False and can_compile_update(self.optimizer, self.strategy, self._weights)
             names = ("_update",) if is_possible else ()
         self._compiled = {name: graph_function(self, name, jit_compile=True) for name in names}
 

@@ -18,8 +18,8 @@ from bert_keras.mistakes import Mistake, Remedy
 # A batch must save this many tokens of padding, because each one has an overhead. The value comes from
 # counts of tokens and batches, not from timings: sentences in batches of 16 have at most 6 % of padding.
 _OVERHEAD_TOKENS = 48
-# A batch has at most so many tokens, or as many as `batch_size` sequences of this length if these are more, so that long
-# sequences take no more memory.
+# A batch has at most so many tokens, or as many as `batch_size` sequences of this length if these are more, so that
+# long sequences take no more memory.
 _MOST_TOKENS, LENGTH_OF_FULL_BATCHES = 2048, 32
 # A CPU computes so many batches at a time. The second one keeps the cores busy while the first one runs operations that
 # are too small for several cores, and while Python pads and reads batches.

@@ -32,8 +32,9 @@ class Computation:
         choices=(*PRECISIONS, "auto"),
     )
     jit: Any = setting(
-        "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs in "
-        "float32 on one processor without instructions for bfloat16.",
+        "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs on "
+        "one processor, the whole network in float32 without instructions for bfloat16, and in pre-training in "
+        "bfloat16 with them what is between the products.",
         "auto",
         parser=SwitchParser(),
         boolean=True,

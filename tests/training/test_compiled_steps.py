@@ -1,11 +1,16 @@
 """Steps that XLA compiles: the numbers of those without it, and no more outside of XLA than the loop over them."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
+from machines import SAPPHIRE_RAPIDS
+from pretraining_runs import assert_continues, make_files, run
 from states import assert_bit_equal
 from steps_on_backends import ALIKE, WAYS, assert_same, state_of, take_steps
+from tensorflow.python.eager import context
 from tiny_bert import make_config, make_features
 from xla_functions import find_compiled
 
@@ -14,6 +19,7 @@ from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
+from bert_keras.runs.run_dir import read_run_config
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.2)
 ARITHMETIC = {"MatMul", "BatchMatMulV2", "Sqrt", "Rsqrt", "AssignVariableOp", "AssignAddVariableOp", "Erf"}
@@ -126,3 +132,42 @@ def test_the_compiled_update_equals_the_plain_one(monkeypatch):
         expected = take_steps("masked words and sentences")
     monkeypatch.setattr(precision, "_LARGE", 1)
     assert_same(take_steps("masked words and sentences"), expected, "")
+
+
+def operations_of(function):
+    """Calls a function, and returns the types of the operations that TensorFlow ran."""
+    context.enable_graph_collection()
+    try:
+        function()
+        metadata = context.export_run_metadata()
+    finally:
+        context.disable_graph_collection()
+    return {node.op for graph in metadata.partition_graphs for node in graph.node}
+
+
+def test_xla_compiles_operations_only_in_steps_that_ask_for_it():
+    for is_compiled in (None, "fusible"):
+        trainer, batches = make_trainer(is_compiled), iter(make_batches())
+        operations = operations_of(functools.partial(trainer.train, batches, tf.constant(2)))
+        assert ("_XlaRun" in operations) == (is_compiled == "fusible")
+        assert "_FusedMatMul" in operations or "_MklNativeFusedMatMul" in operations
+        assert tf.config.optimizer.get_jit() == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["masked words and sentences", "parts"])
+def test_steps_with_compiled_operations_equal_those_without(way):
+    assert_same(take_steps(way, is_compiled="fusible"), take_steps(way), way)
+
+
+@pytest.mark.slow
+def test_a_run_with_compiled_operations_ends_with_the_same_bits_when_it_is_resumed(
+    machine, monkeypatch, tmp_path, tiny_config, write_records
+):
+    machine(SAPPHIRE_RAPIDS)
+    monkeypatch.setattr(precision, "_LONG_RUN", 0)
+    flags = make_files(tmp_path, tiny_config, write_records)
+    flags |= {"do_train": True, "do_eval": True, "deterministic": True, "precision": "bfloat16", "log_steps": 1}
+    assert_continues(flags, run(flags), tmp_path / "stopped", 6)
+    for folder in ("model", "stopped"):
+        assert read_run_config(tmp_path / folder / "run_config.json")["settings"]["jit"] == "fusible"

@@ -108,6 +108,29 @@ def test_xla_compiles_long_runs_of_processors_that_it_makes_faster(
     assert messages == [f"jit=auto: XLA compiles the network, since the run is long and {reason}"] * is_told
 
 
+@pytest.mark.parametrize(
+    ("processor", "precision", "num_tokens", "has_one_shape", "flags", "chosen"),
+    [
+        (SAPPHIRE_RAPIDS, "bfloat16", TOKENS, True, "--tf_xla_ops_to_cluster=FUSIBLE", "fusible"),
+        (SAPPHIRE_RAPIDS, "bfloat16", TOKENS // 10, True, "--tf_xla_ops_to_cluster=FUSIBLE", "auto"),
+        (SAPPHIRE_RAPIDS, "bfloat16", TOKENS, False, "--tf_xla_ops_to_cluster=FUSIBLE", "auto"),
+        (SAPPHIRE_RAPIDS, "bfloat16", TOKENS, True, "--tf_xla_max_cluster_size=9", "auto"),  # the user's own
+        (SAPPHIRE_RAPIDS, "float32", TOKENS, True, "--tf_xla_ops_to_cluster=FUSIBLE", "auto"),
+        (SKYLAKE, "bfloat16", TOKENS, True, "--tf_xla_ops_to_cluster=FUSIBLE", "auto"),
+    ],
+)
+def test_xla_compiles_what_is_between_products_of_16_bits(
+    machine, messages, monkeypatch, processor, precision, num_tokens, has_one_shape, flags, chosen
+):
+    machine(processor)
+    monkeypatch.setenv("TF_XLA_FLAGS", flags)
+    settings = RunSettings(precision=precision)
+    assert take_jit(settings, num_tokens, BASE, 1, has_one_shape=has_one_shape).jit == chosen
+    reason = "the processor has avx512_bf16 and amx_bf16"
+    told = f"jit=auto: XLA compiles what is between the products, since the run is long and {reason}"
+    assert messages == [told] * (chosen == "fusible")
+
+
 @pytest.mark.parametrize("first", [True, False, "auto"])
 def test_a_run_goes_on_with_or_without_xla_as_it_began(machine, messages, tmp_path, first):
     machine(SKYLAKE)

@@ -103,7 +103,8 @@ class Pretraining:
                     teacher = PretrainingTeacher(settings, config)
                 num_tokens = settings.num_train_steps * settings.train_batch_size * settings.max_seq_length
                 if not settings.pack:  # a batch of packed rows may have any number of rows
-                    settings = take_jit(settings, num_tokens, config, strategy.num_replicas_in_sync)
+                    num_devices = strategy.num_replicas_in_sync
+                    settings = take_jit(settings, num_tokens, config, num_devices, has_one_shape=True)
             opened = _Opened(settings, strategy, config, records, eval_records)
             if settings.do_train:
                 opened.claim(run_dir, workers, teacher)
