@@ -7,8 +7,9 @@ random weights, the same in both libraries. Models are loaded and warm, and befo
 The programs take turns within a round, and each round has other texts. "fastest" is the other library in batches of
 similar lengths, with `torch.inference_mode`, sdpa, and the number of texts in a batch and `torch.compile` on or off as
 they are the fastest here. "default" is its pipeline or its `encode` and `predict` without settings, in float32. A ratio
-is the time of a program divided by that of bert-keras in the same round. Prints a table in Markdown. Needs pip install
-'.[peers]'.
+is the time of a program divided by that of bert-keras in the same round. With `--int8`, this project's export to
+OpenVINO takes part, too; its scales come from the sample texts. Prints a table in Markdown. Needs pip install
+'.[peers,openvino]'.
 """
 
 import csv
@@ -37,7 +38,7 @@ from benchmarks import peers
 from benchmarks.answers_peers import PEERS
 from benchmarks.machine import spread
 from benchmarks.speed import print_machine
-from bert_keras import open_model
+from bert_keras import export_model, open_model
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.prediction.arguments import ANSWER_PRECISIONS
 
@@ -61,6 +62,7 @@ def define_flags():
     flags.DEFINE_integer("rounds", 7, "Number of turns of each program.", lower_bound=1, flag_values=values)
     flags.DEFINE_float("size", 1.0, "Factor of the number of texts in a turn.", lower_bound=0.01, flag_values=values)
     flags.DEFINE_bool("compile", True, "Whether to try torch.compile, too.", flag_values=values)
+    flags.DEFINE_bool("int8", False, "Whether to measure the export to OpenVINO in int8, too.", flag_values=values)
     flags.DEFINE_string("output", None, "JSON file of the results.", flag_values=values)
     return values
 
@@ -95,7 +97,11 @@ def measure(task, values):
         peer.default(warm[:4])
         setting, batch_size = fastest_setting(peer, warm, values.compile and peers.has_compiler())
         programs = {OURS: ours, f"fastest ({setting})": lambda texts: peer.fastest(texts, batch_size)}
-        times = take_turns(programs | {"default": peer.default}, texts, num_texts, values.rounds)
+        programs |= {"default": peer.default}
+        if values.int8:
+            programs["bert-keras int8"] = in_int8(peer.folder, task, pathlib.Path(folder, "int8"))
+            programs["bert-keras int8"](warm)
+        times = take_turns(programs, texts, num_texts, values.rounds)
     rows = []
     for name, seconds in times.items():
         ratios = [other / own for other, own in zip(seconds, times[OURS], strict=True)]
@@ -103,6 +109,14 @@ def measure(task, values):
         print(f"| {task} | {name} | {rate:.1f} | {spread(ratios, 2)} |", flush=True)
         rows.append({"task": task, "program": name, "texts_a_turn": num_texts, "seconds": seconds, "ratios": ratios})
     return rows
+
+
+def in_int8(model, task, folder):
+    """Returns the export of a model to OpenVINO in int8, opened."""
+    export_model(
+        model, export_dir=folder, task=_TASKS_OF_OURS.get(task), format="openvino", quantize="int8", verbose=False
+    )
+    return open_model(folder)
 
 
 def fastest_setting(peer, texts, may_compile):

@@ -33,51 +33,53 @@ def fused_operations(is_wanted: bool) -> Iterator[None]:
         _is_on.reset(token)
 
 
-def is_on() -> bool:
+def is_fused() -> bool:
     """Returns whether the layers use these operations now."""
     return _is_on.get()
 
 
-def dense(layer: keras.layers.Dense, x: Any, activation: str = "linear", residual: Any = None) -> Any:
+def fused_dense(layer: keras.layers.Dense, x: Any, activation: str = "linear", residual: Any = None) -> Any:
     """Maps float [N, I] to float [N, O]: the activation of a dense layer's output, or its sum with a residual [N, O].
 
     `activation` is a name in `config.HIDDEN_ACTIVATIONS`. Without `fused_operations`, the layer computes the output,
     and there may be neither an activation nor a residual.
     """
-    if not is_on():
+    if not is_fused():
         return layer(x)
-    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+    import tensorflow as tf
 
+    Attribute = tf.compat.v1.AttrValue  # noqa: N806
     added = [] if residual is None else [residual]
     names = [name.encode() for name in ("BiasAdd", "Add" if added else "", _ACTIVATIONS[activation]) if name]
     kernel, bias = (keras.ops.cast(weight, x.dtype) for weight in (layer.kernel, layer.bias))
     attributes = {
-        "_kernel": AttrValue(s=b"MklNameChangeOp"),  # the label of the operations that oneDNN computes
-        "fused_ops": AttrValue(list=AttrValue.ListValue(s=names)),
-        "num_args": AttrValue(i=1 + len(added)),
-        "is_filter_const": AttrValue(b=True),
+        "_kernel": Attribute(s=b"MklNameChangeOp"),  # the label of the operations that oneDNN computes
+        "fused_ops": Attribute(list=Attribute.ListValue(s=names)),
+        "num_args": Attribute(i=1 + len(added)),
+        "is_filter_const": Attribute(b=True),
     }
     return _operation(_PRODUCT, [x, kernel, bias, *added], [None, bias.shape[0]], attributes)
 
 
-def layer_norm(layer: keras.layers.LayerNormalization, x: Any) -> Any:
+def fused_layer_norm(layer: keras.layers.LayerNormalization, x: Any) -> Any:
     """Maps float [..., H] to float [..., H] as the layer does; it computes in float32."""
-    if not is_on():
+    if not is_fused():
         return layer(x)
-    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+    import tensorflow as tf
 
     gamma, beta = (keras.ops.cast(weight, x.dtype) for weight in (layer.gamma, layer.beta))
-    return _operation(_NORMALIZATION, [x, gamma, beta], x.shape, {"epsilon": AttrValue(f=layer.epsilon)})
+    return _operation(_NORMALIZATION, [x, gamma, beta], x.shape, {"epsilon": tf.compat.v1.AttrValue(f=layer.epsilon)})
 
 
 def _operation(name: str, inputs: list[Any], shape: Any, attributes: dict[str, Any]) -> Any:
     import tensorflow as tf
-    from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
     dtype = inputs[0].dtype
-    attributes |= {"T": AttrValue(type=dtype.as_datatype_enum)}
+    attributes |= {"T": tf.compat.v1.AttrValue(type=dtype.as_datatype_enum)}
     # The public functions have no operations of oneDNN.
-    operation = tf.compat.v1.get_default_graph().create_op(name, inputs, [dtype], attrs=attributes)
+    operation = tf.compat.v1.get_default_graph().create_op(
+        name, inputs, [dtype], name=name.strip("_"), attrs=attributes
+    )
     operation.outputs[0].set_shape(shape)
     return operation.outputs[0]
 
@@ -90,10 +92,25 @@ def _is_traced() -> bool:
 
 @functools.cache
 def _has_operations() -> bool:
-    from tensorflow.python.framework import kernels
-    from tensorflow.python.util import _pywrap_util_port
+    """Returns whether TensorFlow computes the operations in bfloat16 here, as builds for other processors do not."""
+    import tensorflow as tf
 
-    names = (_PRODUCT, _NORMALIZATION)
-    return _pywrap_util_port.IsMklEnabled() and all(
-        kernels.get_registered_kernels_for_op(name).kernel for name in names
-    )
+    policy = keras.DTypePolicy("bfloat16")
+    layers = keras.layers.Dense(8, dtype=policy), keras.layers.LayerNormalization(dtype=policy)
+
+    def run(x: Any) -> Any:
+        token = _is_on.set(True)
+        try:
+            return fused_layer_norm(layers[1], fused_dense(layers[0], x, residual=x))
+        finally:
+            _is_on.reset(token)
+
+    with tf.init_scope():
+        x = tf.ones([1, 8], tf.bfloat16)
+        for layer in layers:
+            layer.build(x.shape)
+        try:
+            tf.function(run, autograph=False)(x)
+        except (tf.errors.OpError, ValueError):  # no such operation, or not for this processor
+            return False
+    return True

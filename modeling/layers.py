@@ -22,9 +22,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_keras.modeling import fused
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
+from bert_keras.modeling.fused import fused_dense, fused_layer_norm, is_fused
 
 # True while a model is made whose weights a checkpoint will overwrite.
 _is_loading = contextvars.ContextVar("is_loading", default=False)
@@ -100,7 +100,7 @@ class Embeddings(keras.layers.Layer):
             positions = self.position_embeddings[:num_tokens]  # [T, E]
         else:
             positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, E]
-        embedded = self.dropout(fused.layer_norm(self.layer_norm, summed + positions), dropout_seed)
+        embedded = self.dropout(fused_layer_norm(self.layer_norm, summed + positions), dropout_seed)
         return embedded if self.projection is None else self.projection(embedded)
 
 
@@ -129,7 +129,7 @@ class SelfAttention(keras.layers.Layer):
         added to the attention scores.
         """
         layers = (self.query, self.key, self.value)
-        query, key, value = (self._heads(fused.dense(layer, hidden), mask_scores) for layer in layers)
+        query, key, value = (self._heads(fused_dense(layer, hidden), mask_scores) for layer in layers)
         mask_scores = ops.cast(mask_scores, self.compute_dtype)
         if keras.backend.backend() == "jax" and not self.dropout.is_active(dropout_seed):
             # One operation: a GPU that supports it never holds all scores at once. cuDNN needs them as [B, 1, T, T].
@@ -158,7 +158,7 @@ class SelfAttention(keras.layers.Layer):
         # In compute_dtype, because TensorFlow fuses these three operations.
         scores = ops.matmul(query, key) / math.sqrt(self.head_size) + mask_scores  # [B, N, T, T]
         # Computed in float32 for every compute_dtype; oneDNN does this by itself.
-        return ops.softmax(scores if fused.is_on() else ops.cast(scores, "float32"))
+        return ops.softmax(scores if is_fused() else ops.cast(scores, "float32"))
 
     def _attend(self, query: Any, key: Any, value: Any, mask_scores: Any, dropout_seed: Any) -> Any:
         probabilities = ops.cast(self._probabilities(query, key, mask_scores), self.compute_dtype)  # [B, N, T, T]
@@ -179,8 +179,8 @@ class AddAndNorm(keras.layers.Layer):
         self.built = True  # as in SelfAttention
 
     def call(self, x: Any, residual: Any, dropout_seed: Any = None) -> Any:
-        if fused.is_on():
-            return fused.layer_norm(self.layer_norm, fused.dense(self.dense, x, residual=residual))
+        if is_fused():
+            return fused_layer_norm(self.layer_norm, fused_dense(self.dense, x, residual=residual))
         return self.layer_norm(residual + self.dropout(self.dense(x), dropout_seed))
 
 
@@ -212,8 +212,8 @@ class EncoderLayer(keras.layers.Layer):
         return self.feed_forward_output(inner, attended, dropout_seed=dropout_seed)  # [B * T, H]
 
     def _inner(self, attended: Any, is_training: bool) -> Any:
-        if fused.is_on():
-            return fused.dense(self.intermediate, attended, self.activation_name)
+        if is_fused():
+            return fused_dense(self.intermediate, attended, self.activation_name)
         x = self.intermediate(attended)
         # Training uses float32: without XLA, the operations of a gelu and its gradient then take half the time.
         # Prediction uses compute_dtype, because TensorFlow then fuses the gelu. TensorFlow finds the operations only if

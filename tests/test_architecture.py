@@ -323,14 +323,14 @@ def functions_in(tree):
     return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
 
 
-def test_the_network_needs_tensorflow_only_in_functions_for_its_files_random_bits_argmax_and_replicas():
+def test_the_network_needs_tensorflow_only_in_functions_for_files_random_bits_argmax_replicas_and_onednn():
     need_it = set()
     for module in (module for module in modules() if module.split(".")[0] == "modeling"):
         tree = ast.parse(modules()[module])
         if found := tensorflow_imports(tree):
             assert found == set().union(*map(tensorflow_imports, functions_in(tree))), module
             need_it.add(module.split(".")[-1])
-    assert need_it == {"tensorflow_format", "dropout", "losses", "optimization"}
+    assert need_it == {"tensorflow_format", "dropout", "fused", "losses", "optimization"}
 
 
 def test_tokenization_and_storage_need_neither_tensorflow_nor_keras():

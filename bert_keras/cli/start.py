@@ -86,6 +86,16 @@ def precision_of_environment() -> str | None:
     return os.environ.get("BERT_KERAS_PRECISION") or None
 
 
+def is_clustering_possible() -> bool:
+    """Returns whether TensorFlow has started with the flags that `engine.precision.clustered` needs."""
+    return "xla_ops_to_cluster=FUSIBLE" in os.environ.get("TF_XLA_FLAGS", "")
+
+
+def may_use_onednn() -> bool:
+    """Returns whether the user has not turned oneDNN off, the library that computes on CPUs for TensorFlow."""
+    return os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
+
+
 def _set_environment() -> None:
     values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
     if importlib.util.find_spec(backend := values["KERAS_BACKEND"]) is None:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import logging
 import math
-import os
 import platform
 import sys
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
+from bert_keras.cli.start import is_clustering_possible
 from bert_keras.engine.distribution.tpu import is_tpu
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.modeling.config import BertConfig
@@ -117,11 +117,6 @@ def check_jit(settings: RunSettings) -> None:
                 name,
                 ".".join(map(str, capability)),
             )
-
-
-def is_clustering_possible() -> bool:
-    """Returns whether TensorFlow has started with the flags of `cli.start` that `clustered` needs."""
-    return "xla_ops_to_cluster=FUSIBLE" in os.environ.get("TF_XLA_FLAGS", "")
 
 
 def clustered(function: Callable[..., Any]) -> Callable[..., Any]:

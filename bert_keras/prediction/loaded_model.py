@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.cli.start import may_use_onednn
 from bert_keras.data_prep.text.places import Ids, Token, locate, place_rows
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported, precision_of_export
@@ -270,7 +271,7 @@ class LoadedModel(Generic[Text, Answer]):
         """Calls the network, with operations of oneDNN where nobody else can change its weights."""
         # In float32, they are as fast as others.
         is_faster = self.precision == "bfloat16" and self.network.is_on_cpu and find_bfloat16(use_cpu=True)[0]
-        with fused_operations(is_faster and self._shared is None):
+        with fused_operations(is_faster and self._shared is None and may_use_onednn()):
             return self._call(features)
 
     def _lengths(self) -> list[int]:

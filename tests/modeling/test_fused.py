@@ -6,8 +6,8 @@ import tensorflow as tf
 from known_models import random_model, randomise, small_config, write_model
 from machines import SAPPHIRE_RAPIDS, SKYLAKE
 
-from bert_keras.modeling import BertModel, fused
-from bert_keras.modeling.fused import fused_operations
+from bert_keras.modeling import BertModel
+from bert_keras.modeling.fused import fused_operations, is_fused
 from bert_keras.modeling.lora import enable_lora
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.prediction import FeatureExtractor, FillMask
@@ -26,7 +26,7 @@ VARIANTS = [
 @pytest.fixture
 def has_operations():
     with tf.Graph().as_default(), fused_operations(is_wanted=True):
-        if not fused.is_on():
+        if not is_fused():
             pytest.skip("TensorFlow uses no oneDNN on this processor")
 
 
@@ -102,7 +102,7 @@ def test_in_16_bits_the_outputs_are_as_near_to_those_of_32_bits():
 def test_networks_that_run_without_a_graph_or_in_training_have_no_fused_operations():
     model = randomise(BertModel(small_config()))
     with fused_operations(is_wanted=True):
-        assert not fused.is_on()
+        assert not is_fused()
         assert np.isfinite(model(features_of())["sequence_output"]).all()
     keras_function = tf.function(lambda features: model(features, training=True))
     assert not operations_of(keras_function.get_concrete_function(features_of())) & OPERATIONS
@@ -110,15 +110,15 @@ def test_networks_that_run_without_a_graph_or_in_training_have_no_fused_operatio
 
 @pytest.mark.usefixtures("has_operations")
 @pytest.mark.parametrize(
-    ("processor", "precision", "is_fused"),
+    ("processor", "precision", "has_them"),
     [(SAPPHIRE_RAPIDS, "bfloat16", True), (SAPPHIRE_RAPIDS, "float32", False), (SKYLAKE, "bfloat16", False)],
 )
 def test_predictors_fuse_where_the_processor_has_instructions_for_16_bits(
-    machine, tmp_path, processor, precision, is_fused
+    machine, tmp_path, processor, precision, has_them
 ):
     machine(processor)
     fill = FillMask(write_model(tmp_path / "bert", random_model()), precision=precision)
-    assert bool(operations_of(fill.network._compiled) & OPERATIONS) == is_fused
+    assert bool(operations_of(fill.network._compiled) & OPERATIONS) == has_them
 
 
 def test_a_network_that_a_user_shares_may_change(machine, tmp_path):
