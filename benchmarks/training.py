@@ -14,6 +14,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import keras
@@ -41,6 +42,7 @@ def make_programs(config, batch, device):
     programs = {
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=None),
         "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=None),
+        "bert-keras fusible bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled="fusible"),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
         "transformers float32": lambda: peers.transformers_step(config, batch, torch_device(device), is_mixed=False),
         "transformers bfloat16": lambda: peers.transformers_step(config, batch, torch_device(device), is_mixed=True),
