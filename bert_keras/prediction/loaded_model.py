@@ -49,7 +49,8 @@ class LoadedModel(Generic[Text, Answer]):
         folder: path of the model; for a run of fine-tuning, of its folder `model`.
         settings: dict; the contents of the model's task.json; None for a checkpoint of pre-training.
         files: ModelFolder; `config` is its BertConfig, and `tokenizer` its FullTokenizer.
-        model: the Keras model with its weights, or the network of an export.
+        model: the Keras model with its weights, or the network of an export. Do not change its weights: in bfloat16,
+            the operations on a CPU keep a copy of them.
         network: Network.
         limits: Limits of the input.
         options: dict of the options of a call and their defaults; each class lists its options.
