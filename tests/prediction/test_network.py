@@ -73,9 +73,13 @@ def fits(part, lengths, batch_size, is_filled):
 
 
 @pytest.mark.parametrize("is_filled", [False, True])
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
+@pytest.mark.parametrize("batch_size", [1, 3, 8, 100])
 @pytest.mark.parametrize(
-    "lengths", [[3], [5, 5, 5, 5], [4, 4, 90, 91, 1900], [10, 12, 14, 30, 31, 32, 70, 71, 2000], [600] * 9]
+    "lengths",
+    [
+        *([3], [5, 5, 5, 5], [4, 4, 90, 91, 400], [10, 12, 14, 30, 31, 32, 70, 71, 200], [200] * 9),
+        *([4, 4, 90, 91, 1900], [10, 12, 14, 30, 31, 32, 70, 71, 2000], [600] * 9),
+    ],
 )
 def test_no_other_batches_cost_less(lengths, batch_size, is_filled):
     found = [range(start, end) for start, end in split(lengths, batch_size, is_filled)]

@@ -24,7 +24,11 @@ def folder(tmp_path_factory):
     return write_fine_tuned(tmp_path_factory.mktemp("run"), model, "classification", **(settings | changes))
 
 
-@pytest.mark.parametrize("batch_size", [8, 64])
+# The default size has more padding for captions, and more batches for each text, because it splits more often.
+MOST = {8: (1.06, 1.5), 32: (1.06, 1.5), 64: (1.062, 2.3)}
+
+
+@pytest.mark.parametrize("batch_size", MOST)
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_stream_of_texts_has_little_padding_in_large_batches(folder, name, batch_size, monkeypatch):
     classify, batches, lengths = TextClassifier(folder, batch_size=batch_size), [], []
@@ -39,13 +43,11 @@ def test_a_stream_of_texts_has_little_padding_in_large_batches(folder, name, bat
     assert sum(1 for _ in classify.pipe("a " * number for number in num_words)) == NUM_TEXTS
     num_real = np.minimum(num_words + 2, 512).sum()
     assert sum(lengths) == num_real
-    # Captions are so short that a further batch costs more than some of their padding.
-    most = 1.07 if name == "captions" else 1.06
-    assert sum(num_rows * length for num_rows, length in batches) <= most * num_real
-    # Long articles have smaller batches.
-    most_tokens = max(2048, 32 * batch_size)
-    assert all(num_rows <= batch_size and num_rows * length <= most_tokens for num_rows, length in batches)
-    assert len(batches) <= 3 * max(NUM_TEXTS / batch_size, num_real / most_tokens)
+    most_padded, most_batches = MOST[batch_size] if name != "articles" else (1.06, 1.5)
+    assert sum(num_rows * length for num_rows, length in batches) <= most_padded * num_real
+    # Long articles have smaller batches, of at most 2,048 tokens.
+    assert all(num_rows <= batch_size and num_rows * length <= 2048 for num_rows, length in batches)
+    assert len(batches) <= most_batches * max(NUM_TEXTS / batch_size, num_real / 2048)
 
 
 def test_a_few_texts_of_different_lengths_are_not_padded_to_the_longest(folder, monkeypatch):

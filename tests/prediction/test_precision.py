@@ -196,9 +196,7 @@ def test_attention_is_float32(tmp_path):
         FillMask(folder, precision=name).model.bert.attention_probabilities([IDS]) for name in ("float32", "bfloat16")
     )
     np.testing.assert_allclose(np.sum(near, axis=-1), 1.0, atol=1e-5)
-    # Scores of 8 bits are wrong by a share of the largest one, which is a sum of rounded products of rounded numbers.
-    scores, rounding = np.log(exact), 2.0**-8
-    np.testing.assert_allclose(np.log(near), scores, atol=4 * rounding * np.abs(scores).max())
+    np.testing.assert_allclose(near, exact, atol=0.02)
 
 
 @pytest.fixture(scope="module")
