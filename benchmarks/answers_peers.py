@@ -26,6 +26,8 @@ class Peer:
     pipeline, pipeline_options = "text-classification", {"top_k": None}
     labels = ("no", "yes")
     longest = 512
+    # Whether an answer is a part of the text, and another one as soon as a number rounds differently.
+    finds_parts = False
 
     def __init__(self, checkpoint, folder, precision):
         self.folder = str(folder)
@@ -103,7 +105,7 @@ class Classes(Peer):
 class Tags(Peer):
     """Entities: the tag of a word is that of its first token. Most tags are O, as in texts."""
 
-    model_class, labels = "AutoModelForTokenClassification", TAGS
+    model_class, labels, finds_parts = "AutoModelForTokenClassification", TAGS, True
     pipeline, pipeline_options = "token-classification", {"aggregation_strategy": "first"}
 
     def change_head(self):
@@ -191,6 +193,7 @@ class Questions(Peer):
     """The best span of a context. transformers 5 has no pipeline for it; the default is one question at a time."""
 
     model_class, labels, longest = "AutoModelForQuestionAnswering", None, _LONGEST_WINDOW
+    finds_parts = True
 
     def change_head(self):
         with torch.no_grad():
@@ -248,6 +251,8 @@ def _is_span(num_places):
 
 class Vectors:
     """Vectors of texts with sentence-transformers, which sorts texts by length itself."""
+
+    finds_parts = False
 
     def __init__(self, checkpoint, folder, precision):
         from sentence_transformers import SentenceTransformer
