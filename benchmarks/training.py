@@ -14,8 +14,11 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from bert_keras.cli.start import CLUSTERING_FLAGS
+
+os.environ.setdefault("TF_XLA_FLAGS", CLUSTERING_FLAGS)
 
 import keras
 import keras_hub

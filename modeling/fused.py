@@ -26,7 +26,13 @@ def fused_operations(is_wanted: bool) -> Iterator[None]:
 
     From the first call on, the traced function may take the weights of that call. It affects the current thread only.
     """
-    token = _is_on.set(is_wanted and _is_traced() and _has_operations())
+    with _switched(is_wanted and _is_traced() and _has_operations()):
+        yield
+
+
+@contextlib.contextmanager
+def _switched(is_on: bool) -> Iterator[None]:
+    token = _is_on.set(is_on)
     try:
         yield
     finally:
@@ -99,11 +105,8 @@ def _has_operations() -> bool:
     layers = keras.layers.Dense(8, dtype=policy), keras.layers.LayerNormalization(dtype=policy)
 
     def run(x: Any) -> Any:
-        token = _is_on.set(True)
-        try:
+        with _switched(True):
             return fused_layer_norm(layers[1], fused_dense(layers[0], x, residual=x))
-        finally:
-            _is_on.reset(token)
 
     with tf.init_scope():
         x = tf.ones([1, 8], tf.bfloat16)

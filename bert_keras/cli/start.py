@@ -12,14 +12,15 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, cast
 
+# What XLA compiles where `engine.precision.clustered` asks for it: not the products.
+CLUSTERING_FLAGS = "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE"
 # Environment variables that TensorFlow reads during the import. A value that the user has set wins.
 _ENVIRONMENT = {
     # Otherwise one process takes the whole memory of every GPU that it sees.
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     # This allocator keeps the memory of large tensors between steps, instead of returning it to the system.
     "TF_CPU_ALLOCATOR_USE_BFC": "1",
-    # What XLA compiles where `engine.precision.clustered` asks for it: not the products.
-    "TF_XLA_FLAGS": "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE",
+    "TF_XLA_FLAGS": CLUSTERING_FLAGS,
     # The programs need it, whatever backend ~/.keras/keras.json names.
     "KERAS_BACKEND": "tensorflow",
 }
