@@ -1,8 +1,12 @@
-"""Operations of oneDNN, each of which does the work of several, for networks on a CPU whose weights stay the same.
+"""Operations that do the work of several: those of oneDNN in this process, and what runtimes make of an exported file.
 
-TensorFlow 2.21 inserts some of them by itself, but not the normalisation, because Keras 3 writes it in another way. It
-also takes a weight for constant only if the weight is part of the graph. Of a constant weight in 16 bits, oneDNN keeps
-a copy in the order that its fastest product needs. The operations have no gradients.
+TensorFlow 2.21 inserts some operations of oneDNN by itself, but not the normalisation, because Keras 3 writes it in
+another way. It also takes a weight for constant only if the weight is part of the graph. Of a constant weight in 16
+bits, oneDNN keeps a copy in the order that its fastest product needs. Its operations here are for networks on a CPU
+whose weights stay the same, and have no gradients.
+
+ONNX Runtime and OpenVINO have one operation for a normalisation, and recognise it only if it is written as in the
+definition.
 """
 
 import contextlib
@@ -16,32 +20,38 @@ import keras
 _PRODUCT, _NORMALIZATION = "_MklNativeFusedMatMul", "_MklLayerNorm"
 # The names that the product has for the activations of a config.
 _ACTIVATIONS = {"gelu": "GeluApproximate", "gelu_erf": "GeluExact", "relu": "Relu", "tanh": "Tanh", "linear": ""}
-# Whether the layers of a network use these operations.
-_is_on = contextvars.ContextVar("is_on", default=False)
+_ONEDNN, _RUNTIMES = "oneDNN", "runtimes"
+# What the layers of a network are written for: one of these, or Keras itself.
+_target = contextvars.ContextVar("target", default="Keras")
 
 
 @contextlib.contextmanager
 def fused_operations(is_wanted: bool) -> Iterator[None]:
-    """Makes the layers of a network that is traced within the block use these operations, where TensorFlow has them.
+    """Makes the layers of a network that is traced within the block use oneDNN, where TensorFlow has its operations.
 
     From the first call on, the traced function may take the weights of that call. It affects the current thread only.
     """
-    with _switched(is_wanted and _is_traced() and _has_operations()):
+    with _written_for(_ONEDNN if is_wanted and _is_traced() and _has_operations() else _target.get()):
         yield
+
+
+def written_for_runtimes() -> contextlib.AbstractContextManager[None]:
+    """Makes the layers of a network that is traced within the block write normalisations as runtimes recognise them."""
+    return _written_for(_RUNTIMES)
 
 
 @contextlib.contextmanager
-def _switched(is_on: bool) -> Iterator[None]:
-    token = _is_on.set(is_on)
+def _written_for(target: str) -> Iterator[None]:
+    token = _target.set(target)
     try:
         yield
     finally:
-        _is_on.reset(token)
+        _target.reset(token)
 
 
 def is_fused() -> bool:
-    """Returns whether the layers use these operations now."""
-    return _is_on.get()
+    """Returns whether the layers use the operations of oneDNN now."""
+    return _target.get() == _ONEDNN
 
 
 def fused_dense(layer: keras.layers.Dense, x: Any, activation: str = "linear", residual: Any = None) -> Any:
@@ -67,14 +77,26 @@ def fused_dense(layer: keras.layers.Dense, x: Any, activation: str = "linear", r
     return _operation(_PRODUCT, [x, kernel, bias, *added], [None, bias.shape[0]], attributes)
 
 
-def fused_layer_norm(layer: keras.layers.LayerNormalization, x: Any) -> Any:
-    """Maps float [..., H] to float [..., H] as the layer does; it computes in float32."""
-    if not is_fused():
-        return layer(x)
-    import tensorflow as tf
+class LayerNorm(keras.layers.LayerNormalization):
+    """The layer of Keras, which maps float [..., H] to float [..., H] and computes in float32."""
 
-    gamma, beta = (keras.ops.cast(weight, x.dtype) for weight in (layer.gamma, layer.beta))
-    return _operation(_NORMALIZATION, [x, gamma, beta], x.shape, {"epsilon": tf.compat.v1.AttrValue(f=layer.epsilon)})
+    def call(self, inputs: Any) -> Any:
+        """Normalises the last axis."""
+        if is_fused():
+            import tensorflow as tf
+
+            gamma, beta = (keras.ops.cast(weight, inputs.dtype) for weight in (self.gamma, self.beta))
+            attributes = {"epsilon": tf.compat.v1.AttrValue(f=self.epsilon)}
+            return _operation(_NORMALIZATION, [inputs, gamma, beta], inputs.shape, attributes)
+        if _target.get() == _RUNTIMES:
+            x = keras.ops.cast(inputs, "float32")
+            centred = x - keras.ops.mean(x, axis=-1, keepdims=True)
+            # A power, not a square, as in the files of PyTorch.
+            variance = keras.ops.mean(keras.ops.power(centred, 2.0), axis=-1, keepdims=True)
+            return keras.ops.cast(
+                centred / keras.ops.sqrt(variance + self.epsilon) * self.gamma + self.beta, inputs.dtype
+            )
+        return super().call(inputs)
 
 
 def _operation(name: str, inputs: list[Any], shape: Any, attributes: dict[str, Any]) -> Any:
@@ -102,15 +124,15 @@ def _has_operations() -> bool:
     import tensorflow as tf
 
     policy = keras.DTypePolicy("bfloat16")
-    layers = keras.layers.Dense(8, dtype=policy), keras.layers.LayerNormalization(dtype=policy)
+    dense, layer_norm = keras.layers.Dense(8, dtype=policy), LayerNorm(dtype=policy)
 
     def run(x: Any) -> Any:
-        with _switched(True):
-            return fused_layer_norm(layers[1], fused_dense(layers[0], x, residual=x))
+        with _written_for(_ONEDNN):
+            return layer_norm(fused_dense(dense, x, residual=x))
 
     with tf.init_scope():
         x = tf.ones([1, 8], tf.bfloat16)
-        for layer in layers:
+        for layer in (dense, layer_norm):
             layer.build(x.shape)
         try:
             tf.function(run, autograph=False)(x)

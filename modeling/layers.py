@@ -24,7 +24,7 @@ from keras import ops
 
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
-from bert_keras.modeling.fused import fused_dense, fused_layer_norm, is_fused
+from bert_keras.modeling.fused import LayerNorm, fused_dense, is_fused
 
 # True while a model is made whose weights a checkpoint will overwrite.
 _is_loading = contextvars.ContextVar("is_loading", default=False)
@@ -100,7 +100,7 @@ class Embeddings(keras.layers.Layer):
             positions = self.position_embeddings[:num_tokens]  # [T, E]
         else:
             positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, E]
-        embedded = self.dropout(fused_layer_norm(self.layer_norm, summed + positions), dropout_seed)
+        embedded = self.dropout(self.layer_norm(summed + positions), dropout_seed)
         return embedded if self.projection is None else self.projection(embedded)
 
 
@@ -180,7 +180,7 @@ class AddAndNorm(keras.layers.Layer):
 
     def call(self, x: Any, residual: Any, dropout_seed: Any = None) -> Any:
         if is_fused():
-            return fused_layer_norm(self.layer_norm, fused_dense(self.dense, x, residual=residual))
+            return self.layer_norm(fused_dense(self.dense, x, residual=residual))
         return self.layer_norm(residual + self.dropout(self.dense(x), dropout_seed))
 
 
@@ -253,11 +253,9 @@ def dense(input_size: int, output_size: int, config: BertConfig, name: str = "de
     return layer
 
 
-def layer_norm(
-    config: BertConfig, width: int | None = None, name: str = "LayerNorm"
-) -> keras.layers.LayerNormalization:
+def layer_norm(config: BertConfig, width: int | None = None, name: str = "LayerNorm") -> LayerNorm:
     """Makes a layer normalisation over the last axis with its weights gamma and beta [width]; None: [H]."""
-    layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name)
+    layer = LayerNorm(epsilon=config.layer_norm_eps, name=name)
     layer.build((None, width or config.hidden_size))
     return layer
 

@@ -1,5 +1,6 @@
 """Networks, and ONNX and LiteRT files that equal the network when they run, or fail with an error message."""
 
+import collections
 import importlib
 import logging
 import os
@@ -74,6 +75,10 @@ def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_pro
     assert sorted(run.input_names) == sorted(network.input_names)
     if name == "onnx":
         check_axes(tmp_path / "file", task)
+        # One layer, whose two normalisations and gelu are an operation each.
+        counts = operations_of_runtime(tmp_path / "file")
+        assert counts["LayerNormalization"] >= 2
+        assert counts["Gelu"] + counts["FastGelu"] == 1
     features = random_features(network, 1, 1, seed=3)
     expected, found = network(features), run(features)
     assert set(found) == set(expected)
@@ -91,6 +96,17 @@ def check_axes(file, task):
         assert axis == "batch"
         assert others[0] == (second.get(name, others[0] if name == "pooled_output" else "length")), name
         assert all(isinstance(size, int) for size in others[1:]), name
+
+
+def operations_of_runtime(file):
+    """Returns how often ONNX Runtime has each operation when it runs a file; it writes them into another file."""
+    runtime, onnx = map(importlib.import_module, ("onnxruntime", "onnx"))
+    options = runtime.SessionOptions()
+    options.optimized_model_filepath = f"{file}.optimized"
+    runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    nodes = onnx.load(options.optimized_model_filepath).graph.node
+    os.remove(options.optimized_model_filepath)
+    return collections.Counter(node.op_type for node in nodes)
 
 
 @pytest.mark.slow  # starts processes with TensorFlow

@@ -61,6 +61,7 @@ def _onnx_model(saved_model: str, signature: str) -> Any:
     if unknown:
         sys.exit(UNKNOWN + ", ".join(unknown))
     _name_axes(model.graph)
+    _divide_in_gelu(model.graph)
     return model
 
 
@@ -76,11 +77,24 @@ def _name_axes(graph: Any) -> None:
     del graph.value_info[:]  # has the old names, and nothing that a runtime cannot infer
 
 
+def _divide_in_gelu(graph: Any) -> None:
+    """Writes x / sqrt(2) in the exact gelu, which ONNX Runtime recognises; TensorFlow multiplies instead."""
+    from onnx import numpy_helper
+
+    halves = {node.input[0] for node in graph.node if node.op_type == "Erf"}
+    for node in graph.node:
+        if node.op_type == "Mul" and node.output[0] in halves:
+            node.op_type, node.input[1] = "Div", "sqrt_2"
+    if halves:
+        graph.initializer.append(numpy_helper.from_array(np.sqrt(np.float32(2)), "sqrt_2"))
+
+
 def _quantize_products(graph: Any) -> None:
     """Replaces each product with a constant matrix by one of 8 bits; each row and each column has its own scale.
 
     `quantize_dynamic` has one scale for all rows, so the answer for a text would depend on the others of its batch.
     """
+    import onnx
     from onnx import helper, numpy_helper
 
     constants = {each.name: each for each in graph.initializer if len(each.dims) == 2}
@@ -94,8 +108,9 @@ def _quantize_products(graph: Any) -> None:
         steps = [] if x in rounded else _round_rows(x)
         steps += [
             ("MatMulInteger", [f"{x}/8_bits", f"{weight}/8_bits", "8_bits/zero"], f"{y}/32_bits", {}),
+            ("Cast", [f"{y}/32_bits"], f"{y}/float", {"to": onnx.TensorProto.FLOAT}),
             # Not a product of both scales, which ONNX Runtime replaces by an operation for a single one.
-            ("DequantizeLinear", [f"{y}/32_bits", f"{weight}/scale"], f"{y}/columns", {"axis": -1}),
+            ("Mul", [f"{y}/float", f"{weight}/scale"], f"{y}/columns", {}),
             ("Mul", [f"{y}/columns", f"{x}/scale"], y, {}),
         ]
         nodes += [helper.make_node(name, inputs, [out], name=out, **options) for name, inputs, out, options in steps]

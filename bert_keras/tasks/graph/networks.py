@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bert_keras.modeling import weights_by_name, weights_to_load
+from bert_keras.modeling.fused import written_for_runtimes
 from bert_keras.tasks import ability_of
 
 
@@ -51,7 +52,8 @@ class IdsNetwork(tf.Module):
             return {name: tf.cast(outputs[names.get(name, name)], tf.float32) for name in self.output_names}
 
         # Trace once, so that all signatures of a SavedModel share one graph.
-        self._function = tf.function(score, autograph=False).get_concrete_function(self.signature)
+        with written_for_runtimes():
+            self._function = tf.function(score, autograph=False).get_concrete_function(self.signature)
 
     @property
     def signature(self) -> dict[str, tf.TensorSpec]:
