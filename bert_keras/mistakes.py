@@ -114,6 +114,13 @@ def closest(name: str, known: Iterable[str], share: float = 0.6) -> str | None:
     return folded[close[0]] if close else None
 
 
+def some_of(names: Sequence[str], num_shown: int, separator: str = ", ", kind: str = "") -> str:
+    """Returns the first names for a message, and the number of the others, such as "a, b and 3 more"."""
+    num_others = len(names) - num_shown
+    rest = f"{separator.strip(', ')} and {num_others:,} more{kind}" if num_others > 0 else ""
+    return separator.join(names[:num_shown]) + rest
+
+
 def check_names(names: Sequence[str], place: str) -> None:
     """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)

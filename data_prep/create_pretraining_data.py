@@ -37,7 +37,7 @@ from bert_keras.data_prep.pretraining.statistics import measure_text, statistics
 from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_file_of
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.settings.fields import read_flags
 from bert_keras.storage import paths
 
@@ -83,8 +83,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     tokenizer = FullTokenizer(files.vocab_file, **casing_of(files, given_flags(values)))
     if not files.dry_run:
         check_eval(cleaning, eval_files)
-        more = f" and {len(found_files) - _FILES_SHOWN:,} more files" if len(found_files) > _FILES_SHOWN else ""
-        log.info("input: %s%s", ", ".join(found_files[:_FILES_SHOWN]), more)
+        log.info("input: %s", some_of(found_files, _FILES_SHOWN, kind=" files"))
     with received(found_files, folder) as input_files, progress_on(console) as progress:
         described = Build(
             input_files,

@@ -15,7 +15,7 @@ import rich.console
 from bert_keras.cli.flags import require
 from bert_keras.engine.distribution.devices import workers_of_tf_config
 from bert_keras.engine.report import Callbacks
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, some_of
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, RunDir, read_run_config
 from bert_keras.runs.state import RunState, process_changes
 from bert_keras.settings.devices import Devices
@@ -117,14 +117,11 @@ def _compare(first: str, second: str, reason: Message) -> None:
         if old.shape != new.shape or old.tobytes() != new.tobytes():
             differing.append(f"{name} by up to {np.max(np.abs(old.astype(np.float64) - new.astype(np.float64))):.3g}")
     if differing:
-        shown = "; ".join(differing[:_DIFFERENCES_SHOWN])
-        rest = f"; and {len(differing) - _DIFFERENCES_SHOWN} more" if len(differing) > _DIFFERENCES_SHOWN else ""
         raise Mistake(
-            "{verify}: {} of {} arrays differ: {}{}; {}",
+            "{verify}: {} of {} arrays differ: {}; {}",
             len(differing),
             len({*one.names} | {*other.names}),
-            shown,
-            rest,
+            some_of(differing, _DIFFERENCES_SHOWN, "; "),
             reason,
         )
     log.info("verified: all %s numbers of %s arrays are the same, bit by bit", f"{num_numbers:,}", len(one.names))

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from bert_keras.mistakes import some_of
 from bert_keras.model_folder.sentence_transformers import KEYS_OF_FILES, length_of_encoder
 from bert_keras.modeling.checkpoints.families import FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, keys_of_config
@@ -112,8 +113,7 @@ def _of_network(model: Any) -> list[Decision]:
         ),
     ]
     if labels:
-        more = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
-        found.append(Decision("labels", ", ".join(labels[:_LABELS_SHOWN]) + more, f"{HUGGING_FACE_FILE}, id2label"))
+        found.append(Decision("labels", some_of(labels, _LABELS_SHOWN), f"{HUGGING_FACE_FILE}, id2label"))
     if task != "open" and "words" in model.settings:
         is_given = model.settings["words"] == "conll"
         words = (

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, some_of
 from bert_keras.storage import paths, writing
 
 
@@ -60,10 +60,8 @@ def check_new_folder(path: str, setting: str, file_endings: tuple[str, ...] = ()
         raise Mistake("{} names a file; give the folder that the files are to be put into", output)
     names = sorted(os.listdir(path)) if os.path.isdir(path) else []
     if names := [name for name in names if not writing.is_left_over(name)]:
-        more = " and more" if len(names) > 3 else ""
-        raise Mistake(
-            "{} holds {}{}; nothing is overwritten, so give a folder that is new or empty", output, names[:3], more
-        )
+        shown = some_of(names, 3)
+        raise Mistake("{} holds {}; nothing is overwritten, so give a folder that is new or empty", output, shown)
     check_can_create(path, output)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import inspect_text
 from bert_keras.data_prep.records.writing import metadata_file
-from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.mistakes import MissingFile, Mistake, some_of
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
 
@@ -137,8 +137,8 @@ def _without_own(files: list[str], own_files: Collection[str], pattern: str) -> 
             own |= {paths.real(file), paths.real(note)}
     left_out = [file for file in files if paths.real(file) in own]
     if left_out:
-        more = f" and {len(left_out) - 3:,} more files" if len(left_out) > 3 else ""
-        log.info("%s: left out %s%s: records and a vocabulary are not text", pattern, ", ".join(left_out[:3]), more)
+        shown = some_of(left_out, 3, kind=" files")
+        log.info("%s: left out %s: records and a vocabulary are not text", pattern, shown)
     return [file for file in files if paths.real(file) not in own]
 
 
@@ -220,10 +220,7 @@ def _warn_about_repeated(files: Sequence[str]) -> None:
         names[paths.file_id(file)].append(file)
     twice = [" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1]
     if twice:
-        more = f" and {len(twice) - 5:,} more" if len(twice) > 5 else ""
-        log.warning(
-            "%s%s is given more than once; reading it each time, as the original does", ", ".join(twice[:5]), more
-        )
+        log.warning("%s is given more than once; reading it each time, as the original does", some_of(twice, 5))
 
 
 def _typecode(vocab_size: int) -> _Typecode:

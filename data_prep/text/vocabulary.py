@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage import text_files
 from bert_keras.storage.tokenizer.vocabulary import read_tokens
 
@@ -85,13 +85,11 @@ def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokeniz
             reason = " ".join(parts) if len(parts) > 1 else f"{len(word)} characters"
             refused.append(f'line {line} "{word[:40]}" ({reason[:60]})')
     if refused:
-        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise Mistake(
-            "{}: the tokenizer would never find {}{}, because it splits text at "
+            "{}: the tokenizer would never find {}, because it splits text at "
             "white space and punctuation and takes words of at most {} characters; give single words",
             words_file,
-            "; ".join(refused[:5]),
-            more,
+            some_of(refused, 5, "; "),
             _MAX_CHARS,
         )
     return list(normalised)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import (
     HUGGING_FACE_FILE,
@@ -299,5 +299,4 @@ def contents_of(folder: str) -> str:
     if prefixes := _prefixes(folder):
         return f"the checkpoints in {folder} are {', '.join(prefixes)}"
     names = paths.list_dir(folder)
-    shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    return f"{folder} holds {shown}; {_LAYOUT}" if names else f"{folder} is empty; {_LAYOUT}"
+    return f"{folder} holds {some_of(names, 10)}; {_LAYOUT}" if names else f"{folder} is empty; {_LAYOUT}"

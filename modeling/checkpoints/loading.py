@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
 from bert_keras.modeling.checkpoints.names import is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.config import BertConfig
@@ -248,7 +248,7 @@ def _refuse_other_shapes(checkpoint: Checkpoint, shapes: Mapping[str, tuple[int,
         raise Mistake(
             "{} does not fit the config: {}; take the config file that belongs to the checkpoint",
             checkpoint.prefix,
-            _some(mismatches, "; "),
+            some_of(mismatches, _NUM_SHOWN, "; "),
         )
 
 
@@ -259,7 +259,7 @@ def _check_types(report: LoadReport, checkpoint: Checkpoint) -> None:
         raise Mistake(
             "{} cannot be loaded: {}, and a weight must be one of {}; get the checkpoint in one of these types",
             checkpoint.prefix,
-            _some(wrong),
+            some_of(wrong, _NUM_SHOWN),
             ", ".join(_FLOATING_TYPES),
         )
 
@@ -272,11 +272,15 @@ def _check_complete(report: LoadReport, num_weights: int, new_allowed: Sequence[
             report.prefix,
             len(missing),
             num_weights,
-            _some(missing),
+            some_of(missing, _NUM_SHOWN),
         )
     if left := _unmatched(report.unused, ignored):
         raise IncompleteMatchError(
-            "{} has {} weights that the model lacks: {}; {}", report.prefix, len(left), _some(left), _advice_on(left)
+            "{} has {} weights that the model lacks: {}; {}",
+            report.prefix,
+            len(left),
+            some_of(left, _NUM_SHOWN),
+            _advice_on(left),
         )
 
 
@@ -291,11 +295,6 @@ def _advice_on(left: Sequence[str]) -> str:
     if not any(map(is_of_encoder, left)):
         return "they belong to other heads, which convert_checkpoint.py --head leaves out"
     return "take the config file that belongs to the checkpoint"
-
-
-def _some(items: list[str], separator: str = ", ") -> str:
-    more = [f"and {len(items) - _NUM_SHOWN} more"] if len(items) > _NUM_SHOWN else []
-    return separator.join(items[:_NUM_SHOWN] + more)
 
 
 def _unmatched(names: Iterable[str], patterns: Sequence[str]) -> list[str]:

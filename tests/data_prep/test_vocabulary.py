@@ -81,7 +81,7 @@ def test_reading_words(files):
         ("##gram", r'line 1 "##gram" \(# # gram\)'),
         ("\n\n", "is empty; give a file with one word per line"),
         (b"caf\xe9", r"words.txt line 1: not UTF-8 \(byte 0xe9\); save it as UTF-8"),
-        ("\n".join(f"a-{i}" for i in range(7)), r'line 5 "a-4" \(a - 4\) and 2 more, because'),
+        ("\n".join(f"a-{i}" for i in range(7)), r'line 5 "a-4" \(a - 4\); and 2 more, because'),
     ],
 )
 def test_words_that_would_be_of_no_use_are_refused(files, words, message):

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage import json_files, paths
 from bert_keras.storage.tokenizer.json_file import (
     LONGEST_WORD,
@@ -255,8 +255,7 @@ class TokenizerFiles:
         known = set(self.tokens) if self.is_foreign and added else set()
         for file, tokens in added.items():
             if refused := [token for token in tokens if token not in known]:
-                more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-                found = f"the added tokens {', '.join(refused[:5])}{more}, which "
+                found = f"the added tokens {some_of(refused, 5)}, which "
                 raise unsupported(file, found + (f"{self.vocab_file} lacks" if known else "bert-keras would split"))
         if self.is_foreign:
             _ = self.special_tokens

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from bert_keras.data_prep.text.same_text import group_numbers
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings
@@ -95,9 +95,8 @@ def _warn_of_missing(labels: Sequence[Sequence[str]], held_out: set[int], name: 
     held = {label for number in held_out for label in labels[number]}
     missing = [f"{label} ({count:,})" for label, count in sorted(counts.items()) if label not in held and label]
     if missing:
-        rest = f" and {len(missing) - _LABELS_SHOWN} more" if len(missing) > _LABELS_SHOWN else ""
-        message = "%s: no held-out example has these labels, which are too rare (with their examples): %s%s"
-        log.warning(message, name, ", ".join(missing[:_LABELS_SHOWN]), rest)
+        message = "%s: no held-out example has these labels, which are too rare (with their examples): %s"
+        log.warning(message, name, some_of(missing, _LABELS_SHOWN))
 
 
 class _Split:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.same_text import find_contradictions
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, some_of
 from bert_keras.tasks.classification.labels import SeveralLabels
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.examples import Example
@@ -70,5 +70,4 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
 
 def listed(labels: Sequence[str]) -> str:
     """Returns the first labels, and the number of the others, for a message."""
-    shown = ", ".join(labels[:_LABELS_SHOWN])
-    return (shown or "none") + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")
+    return some_of(labels, _LABELS_SHOWN) or "none"

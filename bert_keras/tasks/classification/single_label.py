@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bert_keras.evaluation.classification import CLASSIFICATION_METRICS, class_report, classification_metrics
+from bert_keras.mistakes import some_of
 from bert_keras.tasks.tables.examples import Example, Label, check_labels, learn_labels
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ class SingleLabel:
 
     def _counted(self, counts: np.ndarray) -> str:
         shown = [f"{label} ({count:,})" for label, count in zip(self.names, counts.tolist(), strict=False) if count]
-        rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
-        return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
+        return some_of(shown, _LABELS_SHOWN, kind=" labels") or "no label at all"
 
     def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
         """Returns the text of class_report.txt; None without classes."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import Key, find_contradictions, find_shared, key_of
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
 
@@ -56,8 +56,7 @@ def add_examples(found: Findings, first: Iterable[str], count: int, name: str = 
 def counted(counts: Mapping[str, int]) -> str:
     """Returns names with their counts, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    rest = f" and {len(ordered) - _LABELS_SHOWN:,} more" if len(ordered) > _LABELS_SHOWN else ""
-    return ", ".join(f"{name} ({count:,})" for name, count in ordered[:_LABELS_SHOWN]) + rest
+    return some_of([f"{name} ({count:,})" for name, count in ordered], _LABELS_SHOWN)
 
 
 def numbers(values: Sequence[float]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
-from bert_keras.mistakes import Mistake, closest
+from bert_keras.mistakes import Mistake, closest, some_of
 from bert_keras.storage import text_files
 
 log = logging.getLogger("bert_keras")
@@ -141,10 +141,9 @@ def check_spellings(places: Mapping[str, str], what: str, kinds: str) -> None:
                 ascii(first),
             )
         if alike:
-            shown = "; ".join(", ".join(f'"{name}" ({places[name]})' for name in group) for group in alike[:3])
-            rest = f"; and {len(alike) - 3} more groups" if len(alike) > 3 else ""
-            message = "these are different %s: %s%s; if they mean the same, write them in the same way"
-            log.warning(message, kinds, shown, rest)
+            groups = [", ".join(f'"{name}" ({places[name]})' for name in group) for group in alike]
+            message = "these are different %s: %s; if they mean the same, write them in the same way"
+            log.warning(message, kinds, some_of(groups, 3, "; ", " groups"))
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -215,13 +214,11 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str]) -> None:
     for example in examples:
         for name in _names_in(example.label):
             if name not in known:
-                rest = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
                 raise Mistake(
-                    '{}: label "{}" is not one of {}{}{}',
+                    '{}: label "{}" is not one of {}{}',
                     example.source,
                     name,
-                    ", ".join(labels[:20]),
-                    rest,
+                    some_of(labels, 20),
                     did_you_mean(name, labels),
                 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, some_of
 from bert_keras.tasks.tables.header import is_like_number
 
 _SHOWN = 6
@@ -44,9 +44,8 @@ def guess_columns(
         elif len(labels) == 1:
             chosen["label_column"] = labels[0]
         else:
-            shown = [f'"{name}" ({len({*cells[name]}):,} values)' for name in labels[:_SHOWN]]
-            rest = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-            others = Message("{}; {label_column} may be {}", others, ", ".join(shown) + rest)
+            found = [f'"{name}" ({len({*cells[name]}):,} values)' for name in labels]
+            others = Message("{}; {label_column} may be {}", others, some_of(found, _SHOWN))
             if len(flags) > 1:
                 text = "{}; columns of 0 and 1 are labels: {label_column}={} with {kind}=multi_label"
                 others = Message(text, others, ",".join(flags))
