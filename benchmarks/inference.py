@@ -3,7 +3,7 @@
     python benchmarks/inference.py
 
 Inference is the encoder's step from token ids to the vectors of all tokens. bfloat16 is the fastest use of it in each
-library: for the products here and in keras-hub, for the whole model in transformers. ONNX Runtime runs the network of
+library: for the products in keras-hub, for the whole model here and in transformers. ONNX Runtime runs the network of
 transformers after the optimizations that it has for BERT. Prints tables in Markdown. Needs pip install '.[peers]'.
 """
 
@@ -25,8 +25,11 @@ from onnxruntime.transformers import optimizer
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
+from bert_keras.cli.start import may_use_onednn
 from bert_keras.modeling import BertModel
+from bert_keras.modeling.fused import fused_operations
 from bert_keras.modeling.number_format import dtype_policy
+from bert_keras.settings.hardware import find_bfloat16
 
 
 def main(argv):
@@ -39,7 +42,7 @@ def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
     programs = {
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
-        "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=False),
+        "bert-keras graph bfloat16": lambda: ours(config, batch, "bfloat16", is_compiled=False),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
         "transformers float32": lambda: of_transformers(config, batch, device, dtype=torch.float32),
         "transformers bfloat16": lambda: of_transformers(config, batch, device, dtype=torch.bfloat16),
@@ -60,11 +63,17 @@ def make_programs(config, batch, device):
 
 
 def ours(config, batch, policy, is_compiled):
-    """Returns a function that encodes a batch with this project's network."""
+    """Returns a function that encodes a batch with this project's network, as predictors do."""
     with dtype_policy(policy):
         model = BertModel(config)
     inputs = [tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")]
-    encode = tf.function(lambda *inputs: model(*inputs)["sequence_output"], jit_compile=is_compiled)
+    is_fused = policy == "bfloat16" and find_bfloat16(use_cpu=True)[0] and may_use_onednn()
+
+    def call(*inputs):
+        with fused_operations(is_fused):
+            return model(*inputs)["sequence_output"]
+
+    encode = tf.function(call, jit_compile=is_compiled)
     return lambda: encode(*inputs).numpy()
 
 
