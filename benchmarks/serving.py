@@ -38,6 +38,8 @@ _PACKAGES = ("tensorflow", "starlette", "uvicorn", "torch", "transformers", "sen
 _MAX_SEQ_LENGTH = 256
 _NUM_TEXTS = 512
 _UNBATCHED = ("--max_batch_tokens=1", "--batch_timeout_ms=0")
+# The change of a number that rounding may cause.
+_LARGEST_CHANGES = {"float32": 1e-4, "bfloat16": 0.02}
 OURS = "bert-keras"
 # A server: its address, and the id of its process.
 Program = collections.namedtuple("Program", ("url", "process_id"))
@@ -56,6 +58,9 @@ def define_flags():
     flags.DEFINE_list("num_words", ["3", "60"], "Lowest and highest number of words in a text.", flag_values=values)
     flags.DEFINE_integer("rounds", 3, "Number of turns of each program.", lower_bound=1, flag_values=values)
     flags.DEFINE_float("seconds", 5.0, "Duration of a turn, in seconds.", flag_values=values)
+    flags.DEFINE_enum(
+        "precision", "float32", [*_LARGEST_CHANGES], "The number format of all servers.", flag_values=values
+    )
     flags.DEFINE_bool("peers", True, "Whether to run the other libraries.", flag_values=values)
     return values
 
@@ -69,45 +74,46 @@ def main(argv):
     print_machine(" ".join(argv), _PACKAGES if values.peers else _PACKAGES[:3])
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as servers:
         folders = make_models(checkpoint, pathlib.Path(folder))
-        of_peers = {**folders, "vectors": checkpoint}
-        programs = open_servers(folders, of_peers if values.peers else {}, servers)
+        programs = open_servers(folders, folders if values.peers else {}, values.precision, servers)
         texts = make_texts(checkpoint, *map(int, values.num_words))
-        compare_answers(programs, texts[:20])
+        compare_answers(programs, texts[:20], values.precision)
         turns, costs = take_turns(programs, texts, list(map(int, values.num_clients)), values.rounds, values.seconds)
     print_table(turns, costs)
 
 
 def make_models(checkpoint, folder):
-    """Writes a classifier with a random head, and an export for vectors. Returns the folder of each task."""
+    """Writes a classifier with a random head. Returns the folder of each task; vectors are those of the checkpoint."""
     import torch
     import transformers
 
     torch.manual_seed(0)
-    classes, vectors = folder / "classes", folder / "vectors"
+    classes = folder / "classes"
     model = transformers.AutoModelForSequenceClassification.from_pretrained(checkpoint, id2label={0: "no", 1: "yes"})
     model.save_pretrained(classes)
     transformers.AutoTokenizer.from_pretrained(checkpoint).save_pretrained(classes)
     (classes / "vocab.txt").write_bytes(pathlib.Path(checkpoint, "vocab.txt").read_bytes())
     settings = {"task": "classification", "labels": ["no", "yes"], "is_pair": False, "doc_stride": None}
     (classes / "task.json").write_text(json.dumps(settings | {"max_seq_length": _MAX_SEQ_LENGTH}))
-    arguments = [f"--init_checkpoint={checkpoint}", "--task=vectors", f"--export_dir={vectors}"]
-    arguments += [f"--max_seq_length={_MAX_SEQ_LENGTH}"]
-    subprocess.run([sys.executable, ROOT / "export_model.py", *arguments], check=True, stdout=sys.stderr)
-    return {"classes": str(classes), "vectors": str(vectors)}
+    return {"classes": str(classes), "vectors": str(checkpoint)}
 
 
-def open_servers(folders, of_peers, stack):
-    """Starts all servers, given the folder of each task for serve.py and for the peers.
+def open_servers(folders, of_peers, precision, stack):
+    """Starts all servers in a precision, given the folder of each task for serve.py and for the peers.
 
     Returns a Program for each task and name; the stack ends the processes.
     """
-    models = ["serve.py", "--port=0", *(f"--model={task}={folder}" for task, folder in folders.items())]
+    models = [
+        "serve.py",
+        "--port=0",
+        f"--precision={precision}",
+        *(f"--model={task}={folder}" for task, folder in folders.items()),
+    ]
     ours = {OURS: _start(models, stack), f"{OURS} unbatched": _start([*models, *_UNBATCHED], stack)}
     programs = {}
     for task, (peer, route, _) in TASKS.items():
         programs |= {(task, name): Program(f"{each.url}/{route}", each.process_id) for name, each in ours.items()}
         if task in of_peers:
-            programs[task, peer] = _start(["benchmarks/serving_peer.py", peer, of_peers[task]], stack)
+            programs[task, peer] = _start(["benchmarks/serving_peer.py", peer, of_peers[task], precision], stack)
     return programs
 
 
@@ -157,7 +163,7 @@ def make_texts(checkpoint, shortest, longest):
     return [" ".join(random.choice(words, length)) for length in lengths]
 
 
-def compare_answers(programs, texts):
+def compare_answers(programs, texts, precision):
     """Checks that the programs of a task give the same answers."""
 
     async def answers(task, url):
@@ -167,7 +173,7 @@ def compare_answers(programs, texts):
     for task in TASKS:
         found = {name: asyncio.run(answers(of, each.url)) for (of, name), each in programs.items() if of == task}
         for name, values in found.items():
-            if not np.allclose(values, found[OURS], rtol=1e-3, atol=1e-4):
+            if not np.allclose(values, found[OURS], rtol=1e-3, atol=_LARGEST_CHANGES[precision]):
                 raise ValueError(f"{name} gives other {task} than {OURS}; the weights or the settings differ")
 
 

@@ -1,7 +1,9 @@
 """Serves a model of transformers or sentence-transformers over HTTP, for `benchmarks/serving.py`.
 
-    python benchmarks/serving_peer.py transformers FOLDER
-    python benchmarks/serving_peer.py sentence-transformers FOLDER
+    python benchmarks/serving_peer.py transformers FOLDER PRECISION
+    python benchmarks/serving_peer.py sentence-transformers FOLDER PRECISION
+
+PRECISION is float32 or bfloat16.
 
 The web framework is that of serve.py: Starlette and uvicorn. One thread calls the model, a text at a time, because
 PyTorch uses all cores for a text; several threads at once would wait for each other. Prints the address.
@@ -11,7 +13,6 @@ import asyncio
 import concurrent.futures
 import json
 import os
-import pathlib
 import socket
 import sys
 
@@ -24,28 +25,28 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 
-def open_classifier(folder):
+def open_classifier(folder, dtype):
     """Returns a function from a text to its answer, with the pipeline of transformers."""
     import transformers
 
-    classify = transformers.pipeline("text-classification", model=folder, top_k=None, device="cpu")
+    classify = transformers.pipeline("text-classification", model=folder, top_k=None, device="cpu", dtype=dtype)
     return lambda text: {each["label"]: each["score"] for each in classify([text])[0]}
 
 
-def open_vectorizer(folder):
-    """Returns a function from a text to its answer, with sentence-transformers: the mean over all tokens."""
+def open_vectorizer(folder, dtype):
+    """Returns a function from a text to its answer, with sentence-transformers."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import modules
 
-    size = json.loads(pathlib.Path(folder, "config.json").read_text())["hidden_size"]
-    model = SentenceTransformer(modules=[modules.Transformer(folder), modules.Pooling(size, "mean")], device="cpu")
+    model = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": dtype})
     return lambda text: model.encode([text], show_progress_bar=False)[0].tolist()
 
 
-def main(kind, folder):
+def main(kind, folder, precision):
     """Serves the model until the process is ended."""
     torch.set_num_threads(os.cpu_count() or 1)
-    run = {"transformers": open_classifier, "sentence-transformers": open_vectorizer}[kind](folder)
+    run = {"transformers": open_classifier, "sentence-transformers": open_vectorizer}[kind](
+        folder, getattr(torch, precision)
+    )
     thread = concurrent.futures.ThreadPoolExecutor(1)
 
     async def answer(request):

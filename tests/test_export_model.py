@@ -201,7 +201,7 @@ class TestMistakes:
             ),
             (
                 f"{NEWS} --task=vectors --top_k=3",
-                "--top_k: a fine-tuned model sets this; leave it out with --model_dir",
+                "--top_k: the model sets this itself; leave it out",
             ),
             (
                 "--export_dir=OUT --model_dir=DIR/export",

@@ -115,7 +115,7 @@ def _check_flags(options: Export) -> None:
         raise Mistake("there are both {model_dir} and {init_checkpoint}; give one of them")
     if options.model_dir:
         if wrong := [Setting(name) for name in OF_PRETRAINED if name in options.given]:
-            raise Mistake("{}: a fine-tuned model sets this; leave it out with {model_dir}", wrong)
+            raise Mistake("{}: the model sets this itself; leave it out", wrong)
         if ModelFolder(options.model_dir).is_export:
             raise Mistake("{model_dir}={} is an export already; give the run that it was made from", options.model_dir)
     else:

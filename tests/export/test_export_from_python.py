@@ -15,7 +15,7 @@ from bert_keras import export_model
         (
             {"model_dir": "x", "top_k": 3},
             ValueError,
-            "^top_k: a fine-tuned model sets this; leave it out with model_dir$",
+            "^top_k: the model sets this itself; leave it out$",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from known_models import randomise, small_config
 from safetensors.numpy import save_file
 from tiny_exports import export_in_this_process
 
-from bert_keras import FeatureExtractor, Vectorizer, open_model
+from bert_keras import FeatureExtractor, Vectorizer, export_model, open_model
 from bert_keras.commands import convert_checkpoint
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -102,6 +102,9 @@ def test_a_folder_of_sentence_transformers_is_written_and_read(model_of, convert
     model = ModelFolder(folder)
     assert (pathlib.Path(model.folder), model.task) == (folder, {"task": "vectors", **OF_VECTORS, **settings})
     np.testing.assert_allclose(vectors_of(folder), vectors_of(run), atol=1e-6)
+    export = {"export_dir": folder.parent / "export", "verbose": False}
+    with pytest.raises(ValueError, match="^max_seq_length: the model sets this itself; leave it out$"):
+        export_model(init_checkpoint=folder, task="vectors", max_seq_length=8, **export)
 
 
 def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, convert):
