@@ -61,8 +61,8 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
             f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
         )
     files = _files_of_formats(folder)
-    found = [name for name in OPENERS if name in files and format in (None, name)]
-    if not found:
+    found = format_of_export(folder, format)
+    if found is None:
         needed = format or f"one of {', '.join(OPENERS)}"
         raise MissingFile(
             "{} has the network as {}, and {} is needed; choose one that it has, or export the model with {format}={}",
@@ -71,27 +71,32 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
             needed,
             format or "saved_model",
         )
-    if found[0] != "saved_model" and device and "GPU" in device:
+    if found != "saved_model" and device and "GPU" in device:
         raise Mistake(
             "{} runs on the CPU as {}, but {device} is a GPU; leave out the device, or take an export with "
             "{format}=saved_model",
             folder,
-            found[0],
+            found,
         )
-    path = files[found[0]]
+    path = files[found]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist, but {folder / EXPORT_FILE} names it; take the whole export")
     paths.check_readable(path)
-    opened = OPENERS[found[0]](path)
+    opened = OPENERS[found](path)
     return _as_operation(opened) if isinstance(opened, ArrayNetwork) else opened
 
 
 def precision_of_export(folder: str | os.PathLike, format: str | None = None) -> str:
     """Returns the number format of the network that `open_exported` loads: "float32", "bfloat16" or "int8"."""
-    folder = pathlib.Path(folder)
-    found = [name for name in OPENERS if name in _files_of_formats(folder) and format in (None, name)]
-    formats: Any = read_object(folder / EXPORT_FILE)["formats"]
-    return (formats[found[0]].get("quantize") if found else None) or "float32"
+    found = format_of_export(folder, format)
+    formats: Any = read_object(pathlib.Path(folder, EXPORT_FILE))["formats"]
+    return (formats[found].get("quantize") if found else None) or "float32"
+
+
+def format_of_export(folder: str | os.PathLike, format: str | None = None) -> str | None:
+    """Returns the format of the network that `open_exported` loads; None: the export has no such format."""
+    files = _files_of_formats(pathlib.Path(folder))
+    return next((name for name in OPENERS if name in files and format in (None, name)), None)
 
 
 def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
@@ -144,7 +149,11 @@ def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
 
 
 def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
-    """Loads an OpenVINO file, with its weights next to it, to run on the CPU in float32 or int8, as it is stored."""
+    """Loads an OpenVINO file, with its weights next to it, to run on the CPU in float32 or int8, as it is stored.
+
+    OpenVINO prepares for each new shape, which takes longer than a batch, so a batch gets copies of its last row up to
+    one of few numbers of rows.
+    """
     openvino = _import_extra("openvino", "openvino")
     core = openvino.Core()
     try:
@@ -157,11 +166,20 @@ def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
     inputs, outputs = ([each.get_any_name() for each in ports] for ports in (model.inputs, model.outputs))
 
     def run(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        num_rows = len(features[inputs[0]])
+        more = [(0, rounded_rows(num_rows) - num_rows), (0, 0)]
         # By number, because compiling may give an input further names. Each call has a separate request, for threads.
-        answers = compiled.create_infer_request().infer([features[name] for name in inputs], share_outputs=False)
-        return {name: answers[number] for number, name in enumerate(outputs)}
+        arrays = [np.pad(features[name], more, mode="edge") for name in inputs]
+        answers = compiled.create_infer_request().infer(arrays, share_outputs=False)
+        return {name: answers[number][:num_rows] for number, name in enumerate(outputs)}
 
     return ArrayNetwork(inputs, run)
+
+
+def rounded_rows(num_rows: int) -> int:
+    """Returns the next of the numbers 1 to 8, 10, 12, 14, 16, 20, 24 and so on, four from each power of two."""
+    step = 1 << max(0, (num_rows - 1).bit_length() - 3)
+    return -(-num_rows // step) * step
 
 
 def open_litert(file: str | os.PathLike) -> ArrayNetwork:

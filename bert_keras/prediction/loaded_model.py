@@ -12,7 +12,13 @@ import tensorflow as tf
 from bert_keras.cli.start import may_use_onednn
 from bert_keras.data_prep.text.places import Ids, Token, locate, place_rows
 from bert_keras.mistakes import Mistake
-from bert_keras.model_folder.exported import OPENERS, ExportedNetwork, open_exported, precision_of_export
+from bert_keras.model_folder.exported import (
+    OPENERS,
+    ExportedNetwork,
+    format_of_export,
+    open_exported,
+    precision_of_export,
+)
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.task_checks import shown_model
 from bert_keras.modeling.base import BaseModel
@@ -277,7 +283,9 @@ class LoadedModel(Generic[Text, Answer]):
 
     def _lengths(self) -> list[int]:
         """Returns the padded lengths."""
-        return lengths_up_to(self.max_seq_length)
+        is_openvino = self.files.is_export and format_of_export(self.folder, self._format) == "openvino"
+        # OpenVINO prepares for each shape, which takes longer than padding.
+        return lengths_up_to(self.max_seq_length, num_steps=4 if is_openvino else 16)
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         """See `Network`."""

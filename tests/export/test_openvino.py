@@ -19,7 +19,7 @@ from bert_keras.export import api, export_folder
 from bert_keras.export.checks.agreement import random_features
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.quantization_cost import num_bytes
-from bert_keras.model_folder.exported import open_exported, open_openvino
+from bert_keras.model_folder.exported import open_exported, open_openvino, rounded_rows
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.prediction import TextClassifier
 from bert_keras.runs.run_dir import RunDir
@@ -59,13 +59,19 @@ def test_a_file_gives_the_outputs_of_the_network(tmp_path, task):
     assert kinds.count("MVN") == (4 if task == "fill_mask" else 3)
     run = open_openvino(file)
     assert sorted(run.input_names) == sorted(network.input_names)
-    for shape in ((1, 1), (3, 5)):
+    for shape in ((1, 1), (3, 5), (9, 2)):  # 9 rows are computed as 10
         features = random_features(network, *shape, seed=3)
         expected, found = network(features), run(features)
         assert set(found) == set(expected)
         for output, value in expected.items():
             assert found[output].dtype == np.float32
             np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
+
+
+def test_batches_have_few_numbers_of_rows():
+    found = [rounded_rows(number) for number in range(1, 65)]
+    assert sorted({*found}) == [*range(1, 9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]
+    assert all(number <= rounded <= 1.25 * number for number, rounded in enumerate(found, 1))
 
 
 def texts_of(network):
@@ -128,8 +134,10 @@ def test_the_scales_come_from_the_texts_of_the_training(folder, tmp_path, monkey
 
 def test_an_export_answers_as_its_run(folder):
     texts, expected = ["Paris is the capital of France.", "he"], open_model(folder / "run")
+    assert 9 in expected.network.lengths
     for exported in (open_model(folder / "float32"), TextClassifier(folder / "float32" / "model.xml")):
         assert flat(exported(texts)) == flat(expected(texts))
+        assert exported.network.lengths[:10] == [*range(1, 9), 10, 12]
     [printed] = run_card(folder / "float32")
     [probabilities] = [answer.probabilities for answer in expected(["Paris is the capital of France."])]
     assert flat(ast.literal_eval(printed)) == flat(probabilities)
