@@ -65,7 +65,7 @@ def test_folder_without_permission_is_named(folder, monkeypatch):
         ("a[b", r"output=a\[b: TensorFlow takes \[ \* \? in a path for a pattern; rename it"),
         ("model.ckpt", "output=model.ckpt names a file; give the folder that the files are to be put into"),
         ("vocab.txt", "output=vocab.txt names a file; give the folder"),
-        (".", "output=. holds link.txt, other.txt, sub and 1 more; nothing is overwritten, so give a folder that is"),
+        (".", "output=. holds link.txt, other.txt, sub and 2 more; nothing is overwritten, so give a folder that is"),
         ("written", r"output=written holds .a.unfinished-\S+; nothing is overwritten"),
         ("vocab.txt/a", "output=vocab.txt/a cannot be created, because .*vocab.txt is a file; give another folder"),
     ],
