@@ -105,6 +105,8 @@ class LoadedModel(Generic[Text, Answer]):
         if self.needs_task or self.files.is_export:
             self.folder, self.settings = self.files.folder, self._task_of_class()
         self.files.check(may_be_export=True)
+        if self.files.is_export:
+            self._format = format_of_export(self.folder, self._format) or self._format
         self.config, self.tokenizer = self.files.config, self.files.tokenizer
         self.max_seq_length = self.files.max_seq_length if self.settings else self.files.preparation.longest
         self._prepare()
@@ -283,9 +285,8 @@ class LoadedModel(Generic[Text, Answer]):
 
     def _lengths(self) -> list[int]:
         """Returns the padded lengths."""
-        is_openvino = self.files.is_export and format_of_export(self.folder, self._format) == "openvino"
         # OpenVINO prepares for each shape, which takes longer than padding.
-        return lengths_up_to(self.max_seq_length, num_steps=4 if is_openvino else 16)
+        return lengths_up_to(self.max_seq_length, num_steps=4 if self._format == "openvino" else 16)
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         """See `Network`."""

@@ -131,7 +131,7 @@ def predictor_of(case):
     predictor.settings, predictor.max_seq_length = settings, settings["max_seq_length"]
     predictor.tokenizer = tokenizer_of()
     predictor.folder, predictor.limits, predictor.model, predictor.long = "tiny", Limits(), call, "error"
-    predictor.files = types.SimpleNamespace(is_export=True)
+    predictor.files, predictor._format = types.SimpleNamespace(is_export=True), "onnx"
     predictor.config = types.SimpleNamespace(
         vocab_size=len(TABLE["tokens"]), is_decoder=False, num_hidden_layers=1, has_pooler=True
     )
