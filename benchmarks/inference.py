@@ -25,11 +25,10 @@ from onnxruntime.transformers import optimizer
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
-from bert_keras.cli.start import may_use_onednn
 from bert_keras.modeling import BertModel
 from bert_keras.modeling.fused import fused_operations
 from bert_keras.modeling.number_format import dtype_policy
-from bert_keras.settings.hardware import find_bfloat16
+from bert_keras.prediction.precision import may_fuse
 
 
 def main(argv):
@@ -41,9 +40,9 @@ def main(argv):
 def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
     programs = {
-        "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
-        "bert-keras graph bfloat16": lambda: ours(config, batch, "bfloat16", is_compiled=False),
-        "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
+        "bert-keras graph float32": lambda: ours(config, batch, device, "float32", is_compiled=False),
+        "bert-keras graph bfloat16": lambda: ours(config, batch, device, "bfloat16", is_compiled=False),
+        "bert-keras XLA float32": lambda: ours(config, batch, device, "float32", is_compiled=True),
         "transformers float32": lambda: of_transformers(config, batch, device, dtype=torch.float32),
         "transformers bfloat16": lambda: of_transformers(config, batch, device, dtype=torch.bfloat16),
         "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
@@ -62,15 +61,14 @@ def make_programs(config, batch, device):
     return programs
 
 
-def ours(config, batch, policy, is_compiled):
+def ours(config, batch, device, policy, is_compiled):
     """Returns a function that encodes a batch with this project's network, as predictors do."""
     with dtype_policy(policy):
         model = BertModel(config)
     inputs = [tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")]
-    is_fused = policy == "bfloat16" and find_bfloat16(use_cpu=True)[0] and may_use_onednn()
 
     def call(*inputs):
-        with fused_operations(is_fused):
+        with fused_operations(device == "cpu" and may_fuse(policy)):
             return model(*inputs)["sequence_output"]
 
     encode = tf.function(call, jit_compile=is_compiled)

@@ -74,7 +74,7 @@ def main(argv):
     print_machine(" ".join(argv), _PACKAGES if values.peers else _PACKAGES[:3])
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as servers:
         folders = make_models(checkpoint, pathlib.Path(folder))
-        programs = open_servers(folders, folders if values.peers else {}, values.precision, servers)
+        programs = open_servers(folders, values.peers, values.precision, servers)
         texts = make_texts(checkpoint, *map(int, values.num_words))
         compare_answers(programs, texts[:20], values.precision)
         turns, costs = take_turns(programs, texts, list(map(int, values.num_clients)), values.rounds, values.seconds)
@@ -97,8 +97,8 @@ def make_models(checkpoint, folder):
     return {"classes": str(classes), "vectors": str(checkpoint)}
 
 
-def open_servers(folders, of_peers, precision, stack):
-    """Starts all servers in a precision, given the folder of each task for serve.py and for the peers.
+def open_servers(folders, has_peers, precision, stack):
+    """Starts serve.py, and the peers if they are wanted, in a precision, given the folder of each task.
 
     Returns a Program for each task and name; the stack ends the processes.
     """
@@ -112,8 +112,8 @@ def open_servers(folders, of_peers, precision, stack):
     programs = {}
     for task, (peer, route, _) in TASKS.items():
         programs |= {(task, name): Program(f"{each.url}/{route}", each.process_id) for name, each in ours.items()}
-        if task in of_peers:
-            programs[task, peer] = _start(["benchmarks/serving_peer.py", peer, of_peers[task], precision], stack)
+        if has_peers:
+            programs[task, peer] = _start(["benchmarks/serving_peer.py", peer, folders[task], precision], stack)
     return programs
 
 

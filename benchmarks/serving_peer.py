@@ -44,9 +44,8 @@ def open_vectorizer(folder, dtype):
 def main(kind, folder, precision):
     """Serves the model until the process is ended."""
     torch.set_num_threads(os.cpu_count() or 1)
-    run = {"transformers": open_classifier, "sentence-transformers": open_vectorizer}[kind](
-        folder, getattr(torch, precision)
-    )
+    openers = {"transformers": open_classifier, "sentence-transformers": open_vectorizer}
+    run = openers[kind](folder, getattr(torch, precision))
     thread = concurrent.futures.ThreadPoolExecutor(1)
 
     async def answer(request):

@@ -20,9 +20,9 @@ import keras
 _PRODUCT, _NORMALIZATION = "_MklNativeFusedMatMul", "_MklLayerNorm"
 # The names that the product has for the activations of a config.
 _ACTIVATIONS = {"gelu": "GeluApproximate", "gelu_erf": "GeluExact", "relu": "Relu", "tanh": "Tanh", "linear": ""}
-_ONEDNN, _RUNTIMES = "oneDNN", "runtimes"
-# What the layers of a network are written for: one of these, or Keras itself.
-_target = contextvars.ContextVar("target", default="Keras")
+_KERAS, _ONEDNN, _RUNTIMES = "Keras", "oneDNN", "runtimes"
+# What the layers of a network are written for: one of these.
+_target = contextvars.ContextVar("target", default=_KERAS)
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def fused_operations(is_wanted: bool) -> Iterator[None]:
 
     From the first call on, the traced function may take the weights of that call. It affects the current thread only.
     """
-    with _written_for(_ONEDNN if is_wanted and _is_traced() and _has_operations() else _target.get()):
+    with _written_for(_ONEDNN if is_wanted and _is_traced() and _has_operations() else _KERAS):
         yield
 
 

@@ -61,7 +61,7 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
             f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
         )
     files = _files_of_formats(folder)
-    found = format_of_export(folder, format)
+    found = _first_of(files, format)
     if found is None:
         needed = format or f"one of {', '.join(OPENERS)}"
         raise MissingFile(
@@ -95,8 +95,7 @@ def precision_of_export(folder: str | os.PathLike, format: str | None = None) ->
 
 def format_of_export(folder: str | os.PathLike, format: str | None = None) -> str | None:
     """Returns the format of the network that `open_exported` loads; None: the export has no such format."""
-    files = _files_of_formats(pathlib.Path(folder))
-    return next((name for name in OPENERS if name in files and format in (None, name)), None)
+    return _first_of(_files_of_formats(pathlib.Path(folder)), format)
 
 
 def open_saved_model(folder: str | os.PathLike) -> ExportedNetwork:
@@ -240,6 +239,10 @@ def _files_of_formats(folder: pathlib.Path) -> dict[str, pathlib.Path]:
             '{} does not give the "path" of each of its "formats"; take the file that export_model.py wrote', file
         ) from None
     return {name: pathlib.Path(paths.inside(folder, path, str(file))) for name, path in found.items()}
+
+
+def _first_of(files: Mapping[str, pathlib.Path], format: str | None) -> str | None:
+    return next((name for name in OPENERS if name in files and format in (None, name)), None)
 
 
 def _as_operation(network: ArrayNetwork) -> ExportedNetwork:

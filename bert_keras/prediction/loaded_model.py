@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.cli.start import may_use_onednn
 from bert_keras.data_prep.text.places import Ids, Token, locate, place_rows
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import (
@@ -37,9 +36,8 @@ from bert_keras.prediction.network import (
     lengths_up_to,
     on_device,
 )
-from bert_keras.prediction.precision import take_precision
+from bert_keras.prediction.precision import may_fuse, take_precision
 from bert_keras.settings.devices import check_backend
-from bert_keras.settings.hardware import find_bfloat16
 
 # Remedy for weights that are not finite numbers.
 NOT_FINITE = "take another checkpoint, or train again with a lower learning rate"
@@ -278,9 +276,7 @@ class LoadedModel(Generic[Text, Answer]):
 
     def _call_fused(self, features: Tensors) -> Outputs:
         """Calls the network, with operations of oneDNN where nobody else can change its weights."""
-        # In float32, they are as fast as others.
-        is_faster = self.precision == "bfloat16" and self.network.is_on_cpu and find_bfloat16(use_cpu=True)[0]
-        with fused_operations(is_faster and self._shared is None and may_use_onednn()):
+        with fused_operations(self._shared is None and self.network.is_on_cpu and may_fuse(self.precision)):
             return self._call(features)
 
     def _lengths(self) -> list[int]:

@@ -4,7 +4,7 @@ import logging
 
 import tensorflow as tf
 
-from bert_keras.cli.start import precision_of_environment
+from bert_keras.cli.start import may_use_onednn, precision_of_environment
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.prediction.arguments import ANSWER_PRECISIONS
 from bert_keras.settings.hardware import find_bfloat16, list_gpus
@@ -45,3 +45,9 @@ def take_precision(precision: str, device: str | None = None, strategy: tf.distr
     elif precision == "float16" and (use_cpu or use_tpu or not list_gpus()):
         log.warning(Message("{precision}=float16 is slow here, since it is for GPUs; float32 is faster"))
     return precision
+
+
+def may_fuse(precision: str) -> bool:
+    """Returns whether `fused_operations` make a network of this precision faster on this machine's CPU."""
+    # In float32, they are as fast as others.
+    return precision == "bfloat16" and find_bfloat16(use_cpu=True)[0] and may_use_onednn()

@@ -1,4 +1,4 @@
-"""From texts to answers: the speed of bert-keras and of the other libraries, from the first table of performance.md."""
+"""Draws answers.png: texts per second of bert-keras and of other libraries, from the first table of performance.md."""
 
 import pathlib
 import re

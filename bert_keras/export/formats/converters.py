@@ -81,11 +81,14 @@ def _divide_in_gelu(graph: Any) -> None:
     """Writes x / sqrt(2) in the exact gelu, which ONNX Runtime recognises; TensorFlow multiplies instead."""
     from onnx import numpy_helper
 
-    halves = {node.input[0] for node in graph.node if node.op_type == "Erf"}
-    for node in graph.node:
-        if node.op_type == "Mul" and node.output[0] in halves:
-            node.op_type, node.input[1] = "Div", "sqrt_2"
-    if halves:
+    numbers = [each for each in graph.initializer if np.prod(each.dims) == 1]
+    factors = {each.name for each in numbers if np.allclose(numpy_helper.to_array(each), np.sqrt(0.5))}
+    erf_inputs = {node.input[0] for node in graph.node if node.op_type == "Erf"}
+    products = [node for node in graph.node if node.op_type == "Mul" and node.input[1] in factors]
+    products = [node for node in products if node.output[0] in erf_inputs]
+    for node in products:
+        node.op_type, node.input[1] = "Div", "sqrt_2"
+    if products:
         graph.initializer.append(numpy_helper.from_array(np.sqrt(np.float32(2)), "sqrt_2"))
 
 
