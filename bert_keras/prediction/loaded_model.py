@@ -116,6 +116,8 @@ class LoadedModel(Generic[Text, Answer]):
         self.network = Network(
             self._call_fused, self._read_out, lengths, batch_size, strategy, self._device, self.extra_specs
         )
+        # Where nobody else can change its weights. A server puts another object in the place of the network later.
+        self._is_fused = self._shared is None and self.network.is_on_cpu and may_fuse(self.precision)
 
     def _take_precision(self, precision: str, strategy: tf.distribute.Strategy | None) -> str:
         if self.files.is_export:
@@ -275,8 +277,8 @@ class LoadedModel(Generic[Text, Answer]):
         return self.model(features)
 
     def _call_fused(self, features: Tensors) -> Outputs:
-        """Calls the network, with operations of oneDNN where nobody else can change its weights."""
-        with fused_operations(self._shared is None and self.network.is_on_cpu and may_fuse(self.precision)):
+        """Calls the network, with operations of oneDNN where they are faster."""
+        with fused_operations(self._is_fused):
             return self._call(features)
 
     def _lengths(self) -> list[int]:

@@ -87,6 +87,15 @@ def test_the_body_may_be_one_item_with_its_options(ask, answers_of):
     assert_close(answer["answers"], answers_of("fill_mask", [text], top_k=3))
 
 
+@pytest.mark.usefixtures("no_graphs")  # each batch calls what a trace of the network calls
+def test_a_network_can_be_traced_while_it_serves(ask, answers_of):
+    for task in ("classification", "vectors"):
+        route, items = CASES[task]
+        status, answer = ask(route, {"model": name_of(task), "items": items})
+        assert (status, answer.get("error")) == (200, None)
+        assert_close(answer["answers"], answers_of(task, items))
+
+
 def test_requests_that_share_batches_get_their_own_answers(server, ask, answers_of):
     words = ["paris", "london", "he", "she", "was", "hungry", "ate", "walk"]
     bodies = [[" ".join(words[: 1 + number % 8] * (1 + number % 3))] for number in range(48)]
