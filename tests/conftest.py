@@ -18,7 +18,7 @@ os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FU
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from machines import SKYLAKE
+from machines import SKYLAKE, has_bfloat16
 
 # Derandomise, so that every run sees the same examples; no deadline, because timings depend on the load.
 settings.register_profile(
@@ -220,7 +220,7 @@ def machine(monkeypatch, tmp_path):
         from bert_keras.modeling import fused
         from bert_keras.settings import hardware
 
-        if not hardware.find_bfloat16(use_cpu=True)[0]:
+        if not has_bfloat16():
             # On some processors, operations of 16 bits that oneDNN lacks end the process.
             monkeypatch.setattr(fused, "_has_operations", lambda: False)
         (tmp_path / "cpuinfo").write_text(processor)

@@ -46,7 +46,7 @@ def take_precision(settings: S) -> S:
     """Returns settings with a precision in place of --precision=auto; warns about one that is slow on this hardware.
 
     "auto" is the precision of the run in the output folder, so that a resumed run keeps it. Without a run, it is
-    bfloat16 if the hardware has instructions for it, else float32.
+    bfloat16 if the hardware is fast in it, else float32.
     """
     if settings.precision == "auto":
         precision = setting_of_run(settings.output_dir, "precision")

@@ -227,7 +227,7 @@ def answer_precision() -> str:
     """Returns the setting of a program that answers with a model."""
     return setting(
         "Number format of the weights and of matrix products. bfloat16 and float16 have 16 bits. auto: bfloat16 if the "
-        "hardware has instructions for it, else float32.",
+        "hardware is fast in it, else float32.",
         "auto",
         choices=ANSWER_PRECISIONS,
     )

@@ -15,8 +15,8 @@ log = logging.getLogger("bert_keras")
 def take_precision(precision: str, device: str | None = None, strategy: tf.distribute.Strategy | None = None) -> str:
     """Returns the precision of a network that will answer; warns about one that is slow on this hardware.
 
-    "auto" is that of the environment variable BERT_KERAS_PRECISION. Without it, it is bfloat16 if the hardware has
-    instructions for it, else float32.
+    "auto" is that of the environment variable BERT_KERAS_PRECISION. Without it, it is bfloat16 if the hardware is
+    fast in it, else float32.
 
     Args:
         precision: one of `ANSWER_PRECISIONS`.

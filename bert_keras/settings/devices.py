@@ -27,13 +27,13 @@ class Computation:
 
     precision: str = setting(
         "Number format of matrix products. bfloat16 and float16 have 16 bits; tf32 rounds factors to TensorFloat-32. "
-        "auto: bfloat16 if the hardware has instructions for it, else float32.",
+        "auto: bfloat16 if the hardware is fast in it, else float32.",
         "float32",
         choices=(*PRECISIONS, "auto"),
     )
     jit: Any = setting(
         "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs on "
-        "one processor, the whole network in float32 without instructions for bfloat16, and in pre-training in "
+        "one processor, the whole network in float32 where bfloat16 is slow, and in pre-training in "
         "bfloat16 with them what is between the products.",
         "auto",
         parser=SwitchParser(),

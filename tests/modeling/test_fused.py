@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from known_models import random_model, randomise, small_config, write_model
-from machines import SAPPHIRE_RAPIDS, SKYLAKE
+from machines import SAPPHIRE_RAPIDS, SKYLAKE, has_bfloat16
 
+from bert_keras.cli.start import may_use_onednn
 from bert_keras.modeling import BertModel
 from bert_keras.modeling.fused import fused_operations, is_fused
 from bert_keras.modeling.lora import enable_lora
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.prediction import FeatureExtractor, FillMask
-from bert_keras.prediction.precision import may_fuse
 
 NUM_ROWS, NUM_TOKENS = 3, 9
 OPERATIONS = {"_MklNativeFusedMatMul", "_MklLayerNorm"}
@@ -25,7 +25,7 @@ VARIANTS = [
 
 @pytest.fixture
 def has_operations():
-    if not may_fuse("bfloat16"):
+    if not has_bfloat16() or not may_use_onednn():
         pytest.skip("the processor has no instructions for bfloat16, or oneDNN is off")
     with tf.Graph().as_default(), fused_operations(is_wanted=True):
         if not is_fused():

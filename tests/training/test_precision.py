@@ -1,7 +1,7 @@
 """The meaning of --precision=auto, and warnings about a precision that is slow on the hardware."""
 
 import pytest
-from machines import SAPPHIRE_RAPIDS, SKYLAKE
+from machines import SAPPHIRE_RAPIDS, SKYLAKE, WITHOUT_AMX, ZEN
 
 from bert_keras.engine.given_settings import completed
 from bert_keras.engine.precision import take_jit, take_precision
@@ -16,6 +16,14 @@ from tests.training.test_settings import parsed, write_config
     [
         (SKYLAKE, {}, {}, "float32", "the processor has neither avx512_bf16 nor amx_bf16"),
         (SAPPHIRE_RAPIDS, {}, {}, "bfloat16", "the processor has avx512_bf16 and amx_bf16"),
+        (ZEN, {}, {}, "bfloat16", "the processor has avx512_bf16"),
+        (
+            WITHOUT_AMX,
+            {},
+            {},
+            "float32",
+            "the processor has avx512_bf16 and avx512_fp16 without amx_bf16, and is slow",
+        ),
         ("Features : bf16\n", {}, {}, "float32", "the processor has neither avx512_bf16 nor amx_bf16"),
         (SKYLAKE, {"A100": (8, 0)}, {}, "bfloat16", "A100 (compute capability 8.0) has instructions for bfloat16"),
         (SAPPHIRE_RAPIDS, {"T4": (7, 5)}, {}, "float32", "T4 (compute capability 7.5) lacks instructions for bfloat16"),
@@ -94,6 +102,7 @@ TOKENS = 128 * 8 * 1000
         (SKYLAKE, {}, {"jit": False}, TOKENS, 1, False),
         (SKYLAKE, {"A100": (8, 0)}, {}, TOKENS, 1, "auto"),
         (SAPPHIRE_RAPIDS, {}, {}, TOKENS, 1, "auto"),
+        (WITHOUT_AMX, {}, {}, TOKENS, 1, True),
         ("Features : bf16\n", {}, {}, TOKENS, 1, "auto"),  # nobody has measured this processor
     ],
 )
@@ -104,7 +113,7 @@ def test_xla_compiles_long_runs_of_processors_that_it_makes_faster(
     settings = RunSettings(**settings)
     assert take_jit(settings, num_tokens, BASE, num_devices).jit == chosen
     is_told = chosen is True and settings.jit == "auto"
-    reason = "the processor has neither avx512_bf16 nor amx_bf16"
+    _, reason = hardware.find_bfloat16()
     assert messages == [f"jit=auto: XLA compiles the network, since the run is long and {reason}"] * is_told
 
 

@@ -55,7 +55,7 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
         format: of an export, "saved_model", "onnx", "openvino", "litert" or "web"; None: the first that it has.
         task, is_pair, words: what the folder of another library may leave open, see `open_model`.
         precision: "float32", "bfloat16" or "float16" for the weights and the products; "auto": bfloat16 if the hardware
-            has instructions for it, else float32. Not for an export, which has its own.
+            is fast in it, else float32. Not for an export, which has its own.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:
