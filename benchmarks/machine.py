@@ -12,7 +12,7 @@ import numpy as np
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
 # Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
-_ON_X86 = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8")
+_ON_X86 = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 _ON_ARM = ("asimd", "sve", "i8mm", "bf16")
 # The fastest size and library depend on the processor.
 _PEAK_SIZES = (1024, 2048, 4096)

@@ -1,12 +1,14 @@
-"""Compares serve.py with unbatched serving, transformers and sentence-transformers: requests/s and response times.
+"""Compares serve.py with unbatched serving and with servers of other libraries: requests/s and response times.
 
     python benchmarks/serving.py --init_checkpoint=minilm
+    python benchmarks/serving.py --init_checkpoint=minilm --infinity=infinity/bin/infinity_emb
 
 Each program is a server process; all of them stay open and take turns, so that other load on the machine affects them
 alike. A request has one text of 3 to 60 words (--num_words); short ones are more frequent, because the logarithm of the
 length is uniform. Each client sends its next request when it has the answer to the last. "unbatched" is serve.py with
-one text in a batch. The peers have the same web framework and weights, see `serving_peer.py`. Before the turns, the
-answers of all programs are compared. Prints a table in Markdown. Needs pip install '.[peers,serve]'.
+one text in a batch. The peers have the same web framework and weights, see `serving_peer.py`. infinity is a server of
+vectors that makes batches, too; it needs an environment of its own, because it runs with NumPy 1 only. Before the
+turns, the answers of all programs are compared. Prints a table in Markdown. Needs pip install '.[peers,serve]'.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ import math
 import os
 import pathlib
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -43,11 +46,24 @@ _LARGEST_CHANGES = {"float32": 1e-4, "bfloat16": 0.02}
 OURS = "bert-keras"
 # A server: its address, and the id of its process.
 Program = collections.namedtuple("Program", ("url", "process_id"))
-# Task -> the peer, the route of serve.py, and a function from an answer to its numbers.
+# The peer of a task, the route of serve.py, and functions from a text to the body of its request and from the body of
+# the answer to its numbers.
+Task = collections.namedtuple("Task", ("peer", "route", "body", "numbers"))
 TASKS = {
-    "classes": ("transformers", "v1/classify", lambda answer: answer.get("probabilities", answer)["yes"]),
-    "vectors": ("sentence-transformers", "v1/embeddings", lambda answer: answer["vector"]),
+    "classes": Task(
+        "transformers",
+        "v1/classify",
+        lambda text: {"model": "classes", "text": text},
+        lambda answer: answer["answers"][0]["probabilities"]["yes"],
+    ),
+    "vectors": Task(
+        "sentence-transformers",
+        "v1/embeddings",
+        lambda text: {"model": "vectors", "input": text},
+        lambda answer: answer["data"][0]["embedding"],
+    ),
 }
+INFINITY = "infinity"
 
 
 def define_flags():
@@ -62,6 +78,7 @@ def define_flags():
         "precision", "float32", [*_LARGEST_CHANGES], "The number format of all servers.", flag_values=values
     )
     flags.DEFINE_bool("peers", True, "Whether to run the other libraries.", flag_values=values)
+    flags.DEFINE_string("infinity", None, "The program infinity_emb, to compare with it.", flag_values=values)
     return values
 
 
@@ -75,6 +92,9 @@ def main(argv):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as servers:
         folders = make_models(checkpoint, pathlib.Path(folder))
         programs = open_servers(folders, values.peers, values.precision, servers)
+        if values.infinity:
+            program = os.path.abspath(values.infinity)
+            programs["vectors", INFINITY] = _start_infinity(program, folders["vectors"], values.precision, servers)
         texts = make_texts(checkpoint, *map(int, values.num_words))
         compare_answers(programs, texts[:20], values.precision)
         turns, costs = take_turns(programs, texts, list(map(int, values.num_clients)), values.rounds, values.seconds)
@@ -110,28 +130,44 @@ def open_servers(folders, has_peers, precision, stack):
     ]
     ours = {OURS: _start(models, stack), f"{OURS} unbatched": _start([*models, *_UNBATCHED], stack)}
     programs = {}
-    for task, (peer, route, _) in TASKS.items():
-        programs |= {(task, name): Program(f"{each.url}/{route}", each.process_id) for name, each in ours.items()}
+    for name, task in TASKS.items():
+        programs |= {(name, who): Program(f"{each.url}/{task.route}", each.process_id) for who, each in ours.items()}
         if has_peers:
-            programs[task, peer] = _start(["benchmarks/serving_peer.py", peer, folders[task], precision], stack)
+            programs[name, task.peer] = _start(
+                ["benchmarks/serving_peer.py", task.peer, folders[name], precision], stack
+            )
     return programs
+
+
+def _start_infinity(program, folder, precision, stack):
+    """Starts infinity with a port that is free now. Returns its Program when it is ready."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    options = ["--model-id", folder, "--served-model-name", "vectors", "--dtype", precision, "--device", "cpu"]
+    # It needs one more package to have its own attention, and sdpa of transformers is as fast.
+    options += ["--engine", "torch", "--no-bettertransformer", "--host", "127.0.0.1", "--port", str(port)]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+    process, url = stack.enter_context(started_server([program, "v2", *options], environment))
+    return Program(f"{url}/embeddings", process.pid)
 
 
 def _start(command, stack):
     """Starts a server. Returns its Program when it is ready."""
-    process, url = stack.enter_context(started_server(command))
+    process, url = stack.enter_context(started_server([sys.executable, *command]))
     return Program(url, process.pid)
 
 
 @contextlib.contextmanager
-def started_server(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen, str]]:
-    """Runs a program of this project that serves. Yields its process and its address when it is ready.
+def started_server(
+    command: Sequence[str], environment: dict[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen, str]]:
+    """Runs a program that serves. Yields its process and its address when it is ready.
 
     Raises:
         ValueError: the program ended before it was ready.
     """
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log, env=environment)
         try:
             yield process, _wait_for_address(process, command, log)
         finally:
@@ -146,8 +182,8 @@ def _wait_for_address(process, command, log):
     while True:
         log.seek(0)
         text = log.read()
-        found = re.search(r"serving at (\S+)", text)
-        if found and (not command[0].endswith("serve.py") or re.search(r"\bready; ", text)):
+        found = re.search(r"(?:serving at|running on) (\S+)", text)
+        if found and ("serve.py" not in command or re.search(r"\bready; ", text)):
             return found[1]
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)
@@ -167,25 +203,25 @@ def compare_answers(programs, texts, precision):
     """Checks that the programs of a task give the same answers."""
 
     async def answers(task, url):
-        found = [(await load_client.ask(url, {"text": text}))["answers"][0] for text in texts]
-        return [TASKS[task][2](answer if isinstance(answer, dict) else {"vector": answer}) for answer in found]
+        return [task.numbers(await load_client.ask(url, task.body(text))) for text in texts]
 
-    for task in TASKS:
-        found = {name: asyncio.run(answers(of, each.url)) for (of, name), each in programs.items() if of == task}
-        for name, values in found.items():
+    for name, task in TASKS.items():
+        found = {who: asyncio.run(answers(task, each.url)) for (of, who), each in programs.items() if of == name}
+        for who, values in found.items():
             if not np.allclose(values, found[OURS], rtol=1e-3, atol=_LARGEST_CHANGES[precision]):
-                raise ValueError(f"{name} gives other {task} than {OURS}; the weights or the settings differ")
+                raise ValueError(f"{who} gives other {name} than {OURS}; the weights or the settings differ")
 
 
 def take_turns(programs, texts, nums_clients, rounds, seconds):
     """Returns lists of Turns, and of the processor time of a request in s, by task, number of clients and program."""
-    bodies = [json.dumps({"text": text}).encode() for text in texts]
     turns, costs = {}, {}
     for number in range(rounds + 1):  # the first round fills caches
         for num_clients in nums_clients:
             for (task, name), program in programs.items():
                 print(f"round {number} of {rounds}: {task}, {num_clients} clients, {name}", file=sys.stderr)
-                requests = [load_client.http_request(program.url, body) for body in bodies]
+                bodies = [json.dumps(TASKS[task].body(text)).encode() for text in texts]
+                headers = {"Content-Type": "application/json"}
+                requests = [load_client.http_request(program.url, body, headers=headers) for body in bodies]
                 before = processor_seconds(program.process_id)
                 turn = asyncio.run(load_client.run_turn(program.url, requests, num_clients, seconds if number else 1.0))
                 if number:

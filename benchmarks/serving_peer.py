@@ -26,19 +26,28 @@ from starlette.routing import Route
 
 
 def open_classifier(folder, dtype):
-    """Returns a function from a text to its answer, with the pipeline of transformers."""
+    """Returns a function from the body of a request to that of the answer, with the pipeline of transformers."""
     import transformers
 
     classify = transformers.pipeline("text-classification", model=folder, top_k=None, device="cpu", dtype=dtype)
-    return lambda text: {each["label"]: each["score"] for each in classify([text])[0]}
+
+    def answer(body):
+        found = {each["label"]: each["score"] for each in classify([body["text"]])[0]}
+        return {"answers": [{"probabilities": found}]}
+
+    return answer
 
 
 def open_vectorizer(folder, dtype):
-    """Returns a function from a text to its answer, with sentence-transformers."""
+    """Returns a function from the body of a request to that of the answer, with sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": dtype})
-    return lambda text: model.encode([text], show_progress_bar=False)[0].tolist()
+
+    def answer(body):
+        return {"data": [{"embedding": model.encode([body["input"]], show_progress_bar=False)[0].tolist()}]}
+
+    return answer
 
 
 def main(kind, folder, precision):
@@ -49,11 +58,11 @@ def main(kind, folder, precision):
     thread = concurrent.futures.ThreadPoolExecutor(1)
 
     async def answer(request):
-        text = json.loads(await request.body())["text"]
-        found = await asyncio.get_running_loop().run_in_executor(thread, run, text)
-        return Response(json.dumps({"answers": [found]}), media_type="application/json")
+        body = json.loads(await request.body())
+        found = await asyncio.get_running_loop().run_in_executor(thread, run, body)
+        return Response(json.dumps(found), media_type="application/json")
 
-    run("A text to warm up.")
+    run(dict.fromkeys(("text", "input"), "A text to warm up."))
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as serve.py does
     print(f"serving at http://127.0.0.1:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
