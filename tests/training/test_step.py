@@ -63,6 +63,7 @@ def assert_equal(first, second, tolerance=0.0):
         # XLA compiles the step.
         pytest.param("pretraining_a", True, marks=pytest.mark.slow),
         pytest.param("pretraining_b", True, marks=pytest.mark.slow),
+        pytest.param("pretraining_b", "fusible", marks=pytest.mark.slow),
     ],
 )
 def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled):
