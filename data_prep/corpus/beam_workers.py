@@ -3,16 +3,23 @@
 import contextlib
 import logging
 import os
+import re
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.workers import WorkFolder
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import MissingFile, Mistake
 
 log = logging.getLogger("bert_keras")
 
 _SECONDS_UNTIL_VISIBLE = 120.0  # NFS may hide a new file from other machines for a minute
+_SECONDS_TO_CONNECT = 5.0
+# The exception of a task in the traceback of another process.
+_IN_TASK = re.compile(r"^(?:[\w.]*\.)?(\w+): (.*?)(?: \[while running .*)?$", re.MULTILINE)
+# The reason in an error of gRPC.
+_CONNECTION = re.compile(r'RpcError.*?details = "([^"]*)"', re.DOTALL)
 
 
 class BeamWorkers(contextlib.AbstractContextManager):
@@ -33,6 +40,7 @@ class BeamWorkers(contextlib.AbstractContextManager):
             beam.Pipeline(options=self._options)
         except (ValueError, ImportError) as error:
             raise Mistake("Apache Beam rejects {}: {}", " ".join(options), error) from error
+        _check_job_server(self._options.get_all_options().get("job_endpoint"))
 
     def __exit__(self, *exception: object) -> None:
         pass
@@ -46,7 +54,7 @@ class BeamWorkers(contextlib.AbstractContextManager):
         unfinished = [(name, task) for name, task in tasks.items() if f"{name}.json" not in names]
         if unfinished:
             log.info("running a pipeline of %d tasks", len(unfinished))
-            with beam.Pipeline(options=self._options) as pipeline:
+            with _in_one_sentence(), beam.Pipeline(options=self._options) as pipeline:
                 # Without Reshuffle, a runner may keep all tasks on the machine that created them.
                 _ = (
                     pipeline
@@ -56,6 +64,44 @@ class BeamWorkers(contextlib.AbstractContextManager):
                 )
         for name in tasks:
             yield name, _wait_for(name, folder)
+
+
+def _check_job_server(address: str | None) -> None:
+    """Refuses the address of a job server that does not answer: Beam would wait for it for many minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if not port.isdecimal():  # none is given, or "embed"
+        return
+    try:
+        socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        raise Mistake(
+            "no job server of Apache Beam answers at --job_endpoint={} ({}); start it first", address, error
+        ) from error
+
+
+@contextlib.contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """Turns what a runner raises for the user's mistakes, and for what it lacks, into one sentence."""
+    import grpc  # pyright: ignore[reportMissingImports] (a package of Beam)
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.filename != "java":
+            raise
+        raise Mistake("the runner of Apache Beam needs Java, but there is no program java; install it") from error
+    except (RuntimeError, grpc.RpcError) as error:
+        text = str(error)
+        if connection := _CONNECTION.search(text):
+            raise Mistake("Apache Beam has no connection: {}; check the addresses", connection[1]) from error
+        if text.startswith("Unable to fetch"):
+            raise Mistake("the runner of Apache Beam needs a file. {}", text) from error
+        *_, (kind, sentence) = _IN_TASK.findall(text) or [("", "")]
+        if kind == "ModuleNotFoundError" and "bert_keras" in sentence:
+            raise Mistake("a worker of Apache Beam has no bert_keras; install this project on each machine") from error
+        if kind in (Mistake.__name__, MissingFile.__name__):
+            raise Mistake("{}", sentence) from error
+        raise
 
 
 def _wait_for(name: str, folder: WorkFolder) -> dict:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pathlib
 import random
+import socket
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ from bert_keras.data_prep import create_pretraining_data, create_pretraining_dat
 from bert_keras.data_prep.corpus import beam_workers
 from bert_keras.data_prep.corpus.workers import WorkFolder
 from bert_keras.data_prep.pretraining import build as builder
+from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 needs_beam = pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="apache-beam is not installed")
@@ -77,11 +79,79 @@ def test_cleaning_and_the_held_out_share_are_those_of_several_processes(argument
 
 
 @needs_beam
-def test_mistake_in_the_text_is_one_sentence(arguments, tmp_path):
+@pytest.mark.filterwarnings("ignore")  # Beam's own warnings
+def test_workers_outside_of_the_job_server_make_the_same_files(arguments, tmp_path):
+    from apache_beam.runners.portability.local_job_service import LocalJobServicer
+    from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+
+    jobs = LocalJobServicer(str(tmp_path / "staging"))
+    port, (address, pool) = jobs.start_grpc_server(0), BeamFnExternalWorkerPoolServicer.start()
+    options = ["--", "--runner=PortableRunner", f"--job_endpoint=localhost:{port}", "--environment_type=EXTERNAL"]
+    try:
+        summary = create_pretraining_data_beam.main([*arguments, *options, f"--environment_config={address}"])
+    finally:
+        pool.stop(0)
+        jobs.stop()
+    found = content(tmp_path / "out")
+    assert create_pretraining_data.main([*arguments, "--num_workers=2"]) == summary
+    assert content(tmp_path / "out") == found
+
+
+@needs_beam
+@pytest.mark.filterwarnings("ignore")  # Beam's own warnings
+@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+def test_mistake_in_the_text_is_one_sentence(arguments, tmp_path, monkeypatch, mode):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that Beam starts
     (tmp_path / "text").write_bytes(b"a\n\xff\n")
-    with pytest.raises(ValueError, match="text line 2: byte 0xff is not valid UTF-8"):
-        create_pretraining_data_beam.main([*arguments, "--strict_utf8", "--", "--runner=DirectRunner"])
+    options = ["--", "--runner=DirectRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2"]
+    with pytest.raises(ValueError, match=r"^\S*text line 2: byte 0xff is not valid UTF-8; convert .* such bytes$"):
+        create_pretraining_data_beam.main([*arguments, "--strict_utf8", *options])
     assert not (tmp_path / "out").exists()
+
+
+@needs_beam
+def test_a_job_server_that_does_not_answer_is_named_at_once(arguments, tmp_path):
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    options = ["--", "--runner=PortableRunner", f"--job_endpoint=localhost:{port}"]
+    with pytest.raises(ValueError, match=f"^no job server of Apache Beam answers at --job_endpoint=localhost:{port} "):
+        create_pretraining_data_beam.main([*arguments, *options])
+    assert not (tmp_path / "out").exists()
+
+
+IN_A_WORKER = (
+    "Error received from SDK harness:\nTraceback (most recent call last):\n  File x\n{} [while running 'Map']\n"
+)
+REFUSED = '<_InactiveRpcError of RPC that terminated with:\n\tstatus = UNAVAILABLE\n\tdetails = "refused by host:5"\n>'
+
+
+@needs_beam
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (RuntimeError("Unable to fetch remote jar at URL"), "the runner .* needs a file. Unable to fetch remote jar"),
+        (FileNotFoundError(2, "No such file", "java"), "needs Java, but there is no program java"),
+        (RuntimeError(f"failed: grpc._channel.{REFUSED}"), "^Apache Beam has no connection: refused by host:5; check"),
+        (
+            RuntimeError(IN_A_WORKER.format("ModuleNotFoundError: No module named 'bert_keras'")),
+            "has no bert_keras; inst",
+        ),
+        (RuntimeError(IN_A_WORKER.format("bert_keras.mistakes.MissingFile: a: no such file")), "^a: no such file$"),
+    ],
+)
+def test_what_a_runner_lacks_is_one_sentence(error, sentence):
+    with pytest.raises(Mistake, match=sentence), beam_workers._in_one_sentence():
+        raise error
+
+
+@needs_beam
+@pytest.mark.parametrize(
+    "error", [RuntimeError(IN_A_WORKER.format("KeyError: 'x'")), FileNotFoundError(2, "No such file", "text")]
+)
+def test_other_errors_of_a_runner_stay_as_they_are(error):
+    with pytest.raises(type(error)) as raised, beam_workers._in_one_sentence():
+        raise error
+    assert raised.value is error
 
 
 @needs_beam
