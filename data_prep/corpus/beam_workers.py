@@ -75,7 +75,7 @@ def _check_job_server(address: str | None) -> None:
         socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
         raise Mistake(
-            "no job server of Apache Beam answers at --job_endpoint={} ({}); start it first", address, error
+            "no job server of Apache Beam answers at job_endpoint={} ({}); start it first", address, error
         ) from error
 
 

@@ -114,7 +114,7 @@ def test_a_job_server_that_does_not_answer_is_named_at_once(arguments, tmp_path)
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
     options = ["--", "--runner=PortableRunner", f"--job_endpoint=localhost:{port}"]
-    with pytest.raises(ValueError, match=f"^no job server of Apache Beam answers at --job_endpoint=localhost:{port} "):
+    with pytest.raises(ValueError, match=f"^no job server of Apache Beam answers at job_endpoint=localhost:{port} "):
         create_pretraining_data_beam.main([*arguments, *options])
     assert not (tmp_path / "out").exists()
 
