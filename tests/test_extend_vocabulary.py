@@ -59,7 +59,7 @@ def test_words_are_added_to_a_model(model_dir, tmp_path, capsys):
         np.testing.assert_array_equal(old, new, err_msg=name)
     log = " ".join(capsys.readouterr().out.split())
     for line in (
-        "1 words are in the vocabulary already: w7",
+        "in the vocabulary already (1): w7",
         'added "angiogram": id 1, [unused0]; starts as the mean of angio ##gram',
         'added "hearty": id 40, a new row; starts as the mean of heart ##y',
         "2 words added: 1 in [unused] places, 1 as new rows; the vocabulary has 41 entries",

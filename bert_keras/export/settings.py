@@ -25,7 +25,9 @@ class Export(Settings, ModelSettings, OpenFacts):
     init_checkpoint: str | None = setting(
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
-    task: str | None = setting("Task of a head with several.", None, choices=(*OF_TASK, *abilities(is_fine_tuned=True)))
+    task: str | None = setting(
+        "Task of a head with several.", None, choices=tuple(dict.fromkeys((*OF_TASK, *abilities(is_fine_tuned=True))))
+    )
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(
         "Numbers of the weights. If not given: int8 for web, else float32.", None, choices=QUANTIZE_CHOICES

@@ -28,8 +28,8 @@ def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
     if _is_model(folder) and not find_released(paths.name(folder.rstrip("/"))):
         return MissingFile(
             "{} is an encoder without a task: its files name none ({}, or the class in a config.json); train it, as "
-            "{init_checkpoint} of a program such as run_classifier.py, or read its vectors with extract_features.py, "
-            "in Python FeatureExtractor",
+            "{init_checkpoint} of a program such as run_classifier.py, read its vectors with extract_features.py, in "
+            "Python FeatureExtractor, or write the file if the weights are fine-tuned",
             path,
             TASK_FILE,
         )

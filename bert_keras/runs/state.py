@@ -21,6 +21,11 @@ from bert_keras.storage import json_files, paths, writing
 STATE_FILE = "state.json"
 
 
+def rounded(value: float) -> float:
+    """Returns a metric with the digits of metrics.csv."""
+    return float(f"{value:.8g}")
+
+
 class RunState:
     """The entries of the state in a run folder, by name. Without `is_writable`, nothing is written."""
 
@@ -59,7 +64,7 @@ class RunState:
     def note_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         """Stores the metrics of a step, with the digits of metrics.csv; those of later steps, which run again, go."""
         kept = {name: values for name, values in self["evaluations"].items() if int(name) < step}
-        self["evaluations"] = kept | {str(step): {name: float(f"{value:.8g}") for name, value in metrics.items()}}
+        self["evaluations"] = kept | {str(step): {name: rounded(value) for name, value in metrics.items()}}
 
     def evaluations(self) -> dict[int, dict[str, float]]:
         """Returns the metrics by step, see `note_evaluation`."""

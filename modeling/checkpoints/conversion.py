@@ -236,7 +236,7 @@ def extend(contents: Contents, extended: Any) -> Contents:
         extended: `ExtendedVocabulary` of data_prep.
     """
     if extended.present:
-        log.info("%d words are in the vocabulary already: %s", len(extended.present), ", ".join(extended.present))
+        log.info("in the vocabulary already (%d): %s", len(extended.present), ", ".join(extended.present))
     for word in extended.added:
         pieces = " ".join(extended.tokens[number] for number in word.piece_ids)
         place = word.slot or "a new row"

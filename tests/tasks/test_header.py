@@ -140,7 +140,7 @@ def test_a_header_that_is_repeated_is_an_error_with_its_line(write, messages, co
     with pytest.raises(ValueError, match=re.escape(f"{problem} (skip_bad_rows leaves such rows out)")):
         read_own_file(Table(file), columns, needs_label=True, skip_bad_rows=False)
     assert len(read_own_file(Table(file), columns, needs_label=True, skip_bad_rows=True)) == num_left
-    assert messages[-1] == f"own.csv: 1 bad rows are left out; the first: {problem}"
+    assert messages[-1] == f"own.csv: 1 bad row is left out; the first: {problem}"
 
 
 def test_rows_of_json_may_repeat_their_names(write):

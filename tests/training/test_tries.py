@@ -122,6 +122,12 @@ def test_seeds_alone_are_told_without_settings(run_dir, tmp_path, messages):
     assert messages[-1] == "chosen: seed=6"
 
 
+def test_a_score_that_equals_the_baseline_is_not_above_it(run_dir, messages, monkeypatch):
+    monkeypatch.setattr(Task, "baseline", {"f1": 52 / 99})
+    try_them(run_dir, dict.fromkeys(FIGURES, 0.52525253), make_settings((0.2,)))  # with the digits of state.json
+    assert messages[-2].endswith("; 3 failed, not above the baseline 0.5253")
+
+
 def test_of_equals_the_first_is_taken(run_dir, tmp_path):
     try_them(run_dir, dict.fromkeys(FIGURES, 0.6))
     assert (tmp_path / "model" / "weights").read_text() == "(0.1, 5)"

@@ -15,6 +15,7 @@ from typing import Any
 
 from bert_keras.mistakes import Mistake, NotFinite
 from bert_keras.runs.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE, RunDir
+from bert_keras.runs.state import rounded
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.tasks.finetuning.task import Task
 
@@ -45,7 +46,7 @@ class Selection:
 
     def __call__(self, step: int, metrics: dict[str, float]) -> bool:
         """Records an evaluation and returns whether training is over."""
-        value = float(f"{metrics[self._metric]:.8g}")  # as in state.json
+        value = rounded(metrics[self._metric])
         is_best = self.best is None or value > self.best
         self._values[step] = value
         if is_best:
@@ -97,7 +98,8 @@ def try_all(
 
     `train` is `FineTuning.train`. Returns False after SIGTERM.
     """
-    baseline = task.baseline.get(task.metric, -math.inf)  # no try is below it if this metric has none
+    # No try is below it if this metric has none. It has as many digits as the scores of the tries.
+    baseline = rounded(task.baseline.get(task.metric, -math.inf))
     varied = [name for name in (*TRIED, "seed") if len({one[name] for one in tries}) > 1]
     results = []
     # The table marks the folder as one of tries, whose settings must not change. So it precedes the first try.

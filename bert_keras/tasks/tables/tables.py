@@ -92,7 +92,8 @@ def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool | None = 
     if kept is not None:
         kept += bad
     elif bad and is_skipping:
-        log.warning("%s: %s bad rows are left out; the first: %s", name, f"{len(bad):,}", bad[0].error)
+        left_out = "1 bad row is" if len(bad) == 1 else f"{len(bad):,} bad rows are"
+        log.warning("%s: %s left out; the first: %s", name, left_out, bad[0].error)
     elif bad:
         raise Mistake("{}" if is_skipping is None else "{} ({skip_bad_rows} leaves such rows out)", list_bad_rows(bad))
     return good
