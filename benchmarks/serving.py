@@ -144,7 +144,7 @@ def _start_infinity(program, folder, precision, stack):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     options = ["--model-id", folder, "--served-model-name", "vectors", "--dtype", precision, "--device", "cpu"]
-    # It needs one more package to have its own attention, and sdpa of transformers is as fast.
+    # Its own attention would need one more package; this one is sdpa.
     options += ["--engine", "torch", "--no-bettertransformer", "--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
     process, url = stack.enter_context(started_server([program, "v2", *options], environment))

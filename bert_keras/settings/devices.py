@@ -33,8 +33,8 @@ class Computation:
     )
     jit: Any = setting(
         "Compile the network with XLA, which takes time once for every shape of a batch. auto: in long runs on "
-        "one processor, the whole network in float32 where bfloat16 is slow, and in pre-training in "
-        "bfloat16 with them what is between the products.",
+        "one processor, the whole network in float32 where bfloat16 is slow, and, in pre-training in "
+        "bfloat16 where it is fast, what is between the products.",
         "auto",
         parser=SwitchParser(),
         boolean=True,
