@@ -251,13 +251,13 @@ def _as_operation(network: ArrayNetwork) -> ExportedNetwork:
     # One call with two tokens gives the names and ranks of the outputs.
     sample = network(dict.fromkeys(names, _TWO_TOKENS))
 
+    def run(*values: np.ndarray) -> list[np.ndarray]:
+        found = network(dict(zip(names, values, strict=True)))
+        return [found[name] for name in sample]
+
     def call(features: Mapping[str, tf.Tensor | np.ndarray]) -> dict[str, tf.Tensor]:
         arrays = [tf.convert_to_tensor(features[name], tf.int32) for name in names]
-        outputs = tf.numpy_function(
-            lambda *values: [network(dict(zip(names, values, strict=True)))[name] for name in sample],
-            arrays,
-            [tf.float32] * len(sample),
-        )
+        outputs = tf.numpy_function(run, arrays, [tf.float32] * len(sample))
         outputs = tf.nest.flatten(outputs)  # outside a graph a single output is not a list
         # An operation, because TensorFlow's optimizer warns of shapes that only Python knows.
         shapes = [[None] * value.ndim for value in sample.values()]
