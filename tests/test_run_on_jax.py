@@ -145,15 +145,17 @@ def test_two_processes_train_and_evaluate_as_one_and_survive_their_loss(flags, t
 
 
 @pytest.mark.slow
-def test_a_run_of_one_process_continues_in_two_which_stop_together(flags, tmp_path):
+@pytest.mark.parametrize(("count", "devices"), [(2, 2), pytest.param(4, 1, marks=pytest.mark.rare)])
+def test_a_run_of_one_process_continues_in_several_which_stop_together(flags, tmp_path, count, devices):
+    folder = {"output_dir": tmp_path / "run", "devices": devices}
     assert run_processes(1, flags, output_dir=tmp_path / "whole")[0] == [0]
     assert run_processes(1, flags, "all", 3, STOP, output_dir=tmp_path / "run")[0] == [143]
-    statuses, errors, digests = run_processes(2, flags, 1, 5, STOP, output_dir=tmp_path / "run")
-    assert statuses == [143] * 2, errors
+    statuses, errors, digests = run_processes(count, flags, 1, 5, STOP, **folder)
+    assert statuses == [143] * count, errors
     assert weights_in(tmp_path / "run")["global_step"] == 6
     assert all(digest == digests[0] for digest in digests)
-    statuses, errors, digests = run_processes(2, flags, output_dir=tmp_path / "run")
-    assert statuses == [0] * 2, errors
+    statuses, errors, digests = run_processes(count, flags, **folder)
+    assert statuses == [0] * count, errors
     assert all(digest == digests[0] for digest in digests)
     assert_near(weights_in(tmp_path / "run"), weights_in(tmp_path / "whole"), atol=1e-5)
 
