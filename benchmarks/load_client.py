@@ -6,6 +6,8 @@ import json
 import time
 import urllib.parse
 
+JSON = {"Content-Type": "application/json"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
@@ -40,7 +42,7 @@ async def ask(url: str, body: object) -> dict:
     """Sends one request and returns the JSON of its answer."""
     host, _, port = urllib.parse.urlsplit(url).netloc.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(http_request(url, json.dumps(body).encode(), headers={"Content-Type": "application/json"}))
+    writer.write(http_request(url, json.dumps(body).encode(), headers=JSON))
     status, content = await read_response(reader)
     writer.close()
     await writer.wait_closed()

@@ -63,7 +63,6 @@ TASKS = {
         lambda answer: answer["data"][0]["embedding"],
     ),
 }
-INFINITY = "infinity"
 
 
 def define_flags():
@@ -94,7 +93,7 @@ def main(argv):
         programs = open_servers(folders, values.peers, values.precision, servers)
         if values.infinity:
             program = os.path.abspath(values.infinity)
-            programs["vectors", INFINITY] = _start_infinity(program, folders["vectors"], values.precision, servers)
+            programs["vectors", "infinity"] = _start_infinity(program, folders["vectors"], values.precision, servers)
         texts = make_texts(checkpoint, *map(int, values.num_words))
         compare_answers(programs, texts[:20], values.precision)
         turns, costs = take_turns(programs, texts, list(map(int, values.num_clients)), values.rounds, values.seconds)
@@ -220,8 +219,7 @@ def take_turns(programs, texts, nums_clients, rounds, seconds):
             for (task, name), program in programs.items():
                 print(f"round {number} of {rounds}: {task}, {num_clients} clients, {name}", file=sys.stderr)
                 bodies = [json.dumps(TASKS[task].body(text)).encode() for text in texts]
-                headers = {"Content-Type": "application/json"}
-                requests = [load_client.http_request(program.url, body, headers=headers) for body in bodies]
+                requests = [load_client.http_request(program.url, body, headers=load_client.JSON) for body in bodies]
                 before = processor_seconds(program.process_id)
                 turn = asyncio.run(load_client.run_turn(program.url, requests, num_clients, seconds if number else 1.0))
                 if number:

@@ -17,7 +17,7 @@ if not __package__:
     # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     # For the processes that Beam starts.
-    os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (sys.path[0], os.environ.get("PYTHONPATH"))))
 
 from absl import flags
 

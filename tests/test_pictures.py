@@ -69,7 +69,7 @@ def test_pages_show_every_picture_with_an_alternative_text():
 
 
 def test_a_name_without_a_script_is_an_error():
-    with pytest.raises(SystemExit, match="no script draws mask; give some of answers, architecture, "):
+    with pytest.raises(SystemExit, match="no script draws mask; give some of answers, architecture, attention, "):
         draw.main(["mask"])
 
 

@@ -26,7 +26,7 @@ class Export(Settings, ModelSettings, OpenFacts):
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
     task: str | None = setting(
-        "Task of a head with several.", None, choices=tuple(dict.fromkeys((*OF_TASK, *abilities(is_fine_tuned=True))))
+        "Task of a head with several.", None, choices=tuple(OF_TASK | abilities(is_fine_tuned=True))
     )
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(

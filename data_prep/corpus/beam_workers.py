@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.workers import WorkFolder
-from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.mistakes import Mistake
 
 log = logging.getLogger("bert_keras")
 
@@ -99,8 +99,10 @@ def _in_one_sentence() -> Iterator[None]:
         *_, (kind, sentence) = _IN_TASK.findall(text) or [("", "")]
         if kind == "ModuleNotFoundError" and "bert_keras" in sentence:
             raise Mistake("a worker of Apache Beam has no bert_keras; install this project on each machine") from error
-        if kind in (Mistake.__name__, MissingFile.__name__):
-            raise Mistake("{}", sentence) from error
+        # Their class says whether finished work is of use.
+        mistakes = {each.__name__: each for each in (Mistake, *Mistake.__subclasses__())}
+        if kind in mistakes:
+            raise mistakes[kind]("{}", sentence) from error
         raise
 
 

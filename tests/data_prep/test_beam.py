@@ -11,6 +11,7 @@ import pytest
 
 from bert_keras.data_prep import create_pretraining_data, create_pretraining_data_beam
 from bert_keras.data_prep.corpus import beam_workers
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.workers import WorkFolder
 from bert_keras.data_prep.pretraining import build as builder
 from bert_keras.mistakes import Mistake
@@ -137,11 +138,19 @@ REFUSED = '<_InactiveRpcError of RPC that terminated with:\n\tstatus = UNAVAILAB
             "has no bert_keras; inst",
         ),
         (RuntimeError(IN_A_WORKER.format("bert_keras.mistakes.MissingFile: a: no such file")), "^a: no such file$"),
+        (RuntimeError(IN_A_WORKER.format("bert_keras.mistakes.Mistake: a mistake")), "^a mistake$"),
     ],
 )
 def test_what_a_runner_lacks_is_one_sentence(error, sentence):
     with pytest.raises(Mistake, match=sentence), beam_workers._in_one_sentence():
         raise error
+
+
+@needs_beam
+def test_a_mistake_of_a_task_keeps_its_class():
+    text = IN_A_WORKER.format("bert_keras.data_prep.corpus.text_lines.UnusableTextError: a line 2: no text")
+    with pytest.raises(UnusableTextError, match="^a line 2: no text$"), beam_workers._in_one_sentence():
+        raise RuntimeError(text)
 
 
 @needs_beam
