@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from bert_keras.mistakes import Mistake
@@ -141,29 +141,46 @@ def _rows_without_quotes(text: str) -> Iterator[Row]:
 def _rows_with_quotes(text: str, name: str) -> Iterator[Row]:
     """Yields the rows of a TSV file without the quotes that enclose a whole cell.
 
-    Such a cell may contain tabs or line ends. With both it is probably two cells with one quote each.
+    Such a cell may contain tabs or line ends. With both it is probably two cells with one quote each; so is one with
+    tabs if only two cells give the row as many cells as the first row.
     """
-    place, line, start, cells, num_quoted, has_tabs = 0, 1, 1, [], 0, "\t" in text
-    while place < len(text) or cells:
+    place, line, num_quoted, width, has_tabs = 0, 1, 0, 0, "\t" in text
+
+    def is_cell(quoted: str) -> bool:
+        return not text_files.LINE_END.search(quoted) or (has_tabs and "\t" not in quoted)
+
+    while place < len(text):
+        cells, end, num_cells = _cells_at(text, place, is_cell)
+        if width and len(cells) != width:
+            other = _cells_at(text, place, lambda quoted: "\t" not in quoted and is_cell(quoted))
+            cells, end, num_cells = other if len(other[0]) == width else (cells, end, num_cells)
+        yield Row(line, cells)
+        width, num_quoted = width or len(cells), num_quoted + num_cells
+        line += 1 + len(text_files.LINE_END.findall(text, place, end))
+        line_end = text_files.LINE_END.match(text, end)
+        place = line_end.end() if line_end else len(text)
+    if num_quoted:
+        log.info("%s: the quotes around %s cells are removed", name, f"{num_quoted:,}")
+
+
+def _cells_at(text: str, place: int, is_cell: Callable[[str], bool]) -> tuple[list[str], int, int]:
+    """Returns the cells of the row at a place, the place of its end, and how many cells have lost their quotes.
+
+    `is_cell` says whether characters that quotes enclose are one cell.
+    """
+    cells, num_quoted = [], 0
+    while True:
         quoted = _QUOTED_CELL.match(text, place)
-        num_ends = len(text_files.LINE_END.findall(quoted[0])) if quoted else 0
-        if quoted and not (num_ends and ("\t" in quoted[0] or not has_tabs)):
+        if quoted and is_cell(quoted[0]):
             cells.append(quoted[0][1:-1].replace('""', '"'))
-            place, line, num_quoted = quoted.end(), line + num_ends, num_quoted + 1
+            place, num_quoted = quoted.end(), num_quoted + 1
         else:
             plain = cast(re.Match, _PLAIN_CELL.match(text, place))
             cells.append(plain[0])
             place = plain.end()
-        if text[place : place + 1] == "\t":
-            place += 1
-            continue
-        yield Row(start, cells)
-        end = text_files.LINE_END.match(text, place)
-        place, cells = end.end() if end else len(text), []
-        line += 1
-        start = line
-    if num_quoted:
-        log.info("%s: the quotes around %s cells are removed", name, f"{num_quoted:,}")
+        if text[place : place + 1] != "\t":
+            return cells, place, num_quoted
+        place += 1
 
 
 def _split_quoted(text: str, name: str, delimiter: str, lines_before: int = 0) -> Iterator[Row]:

@@ -108,6 +108,10 @@ def test_compressed_files_in_another_encoding(read):
         ('he said "a"\t1\n"b"\t0\n', [(1, ['he said "a"', "1"]), (2, ["b", "0"])], 1),
         ('5" disk\t1\r"b"\t\r"c"', [(1, ['5" disk', "1"]), (2, ["b", ""]), (3, ["c"])], 2),
         ('"a" "b"\t""\t"\n"\t', [(1, ['"a" "b"', "", "\n", ""])], 2),
+        # Quotes around a tab enclose one cell, unless the row then lacks one: a quotation over two cells, as in STS-B.
+        ('a\tb\tc\n"Oh!\tNo!"\t1\n"x"\t"y\tz"\n', [(1, [*"abc"]), (2, ['"Oh!', 'No!"', "1"]), (3, ["x", '"y', 'z"'])], 1),
+        ('a\tb\n"x\ty"\t1\n"x\ty"\n', [(1, [*"ab"]), (2, ["x\ty", "1"]), (3, ['"x', 'y"'])], 1),
+        ('"x\ty"\n"x\ty"\t1\n', [(1, ["x\ty"]), (2, ["x\ty", "1"])], 2),
     ],
 )
 def test_a_cell_of_a_tsv_file_loses_the_quotes_that_enclose_it(read, messages, content, rows, num_quoted):

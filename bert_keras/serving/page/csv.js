@@ -19,7 +19,8 @@ export function readTable(text, isTsv) {
   const separator = SEPARATOR_LINE.exec(text);
   const delimiter = separator?.[1] ?? (isTsv ? "\t" : delimiterOf(text.slice(0, MOST_CHARS)));
   const separatorLine = separator?.[0] ?? "";
-  const all = [...split(text.slice(separatorLine.length), delimiter, isTsv && !separator, separator ? 2 : 1)];
+  const isPlain = isTsv && !separator;
+  const all = [...split(text.slice(separatorLine.length), delimiter, isPlain, separator ? 2 : 1, isPlain)];
   const rows = all.filter((row) => !isBlankRow(row));
   const numCells = rows[0]?.cells.length;
   const other = rows.find(({ cells }) => cells.length !== numCells);
@@ -61,39 +62,44 @@ function shareOfSameLength(sample, delimiter) {
 }
 
 /** Yields the rows of a text. If quotes `mayBeText`, a cell that they do not enclose has them as characters. */
-function* split(text, delimiter, mayBeText, firstLine = 1) {
+function* split(text, delimiter, mayBeText, firstLine = 1, isTsv = false) {
+  let [place, line, width] = [0, firstLine, 0];
+  while (place < text.length) {
+    const read = (isTwo) => readRow(text, place, line, delimiter, mayBeText, isTwo);
+    // With both in one cell of TSV, these are probably two cells with one quote each.
+    let row = read((within) => mayBeText && within.includes("\t") && /[\r\n]/.test(within));
+    if (isTsv && width && row.cells.length !== width) {
+      // So are tabs alone, if only two cells give the row as many as the first one has.
+      const other = read((within) => within.includes("\t"));
+      if (other.cells.length === width) row = other;
+    }
+    yield { line, cells: row.cells };
+    width ||= row.cells.length;
+    line += 1 + (text.slice(place, row.end).match(LINE_END)?.length ?? 0);
+    place = row.end + (text.startsWith("\r\n", row.end) ? 2 : 1);
+  }
+}
+
+/** Returns { cells, end } of the row at a place. `isTwo` decides whether what quotes enclose is two cells. */
+function readRow(text, place, line, delimiter, mayBeText, isTwo) {
   const isEnd = (place) => place === text.length || text[place] === delimiter || /[\r\n]/.test(text[place]);
   const plain = new RegExp(`[^\\r\\n\\u${delimiter.charCodeAt(0).toString(16).padStart(4, "0")}]*`, "y");
-  let [place, line, start, cells] = [0, firstLine, firstLine, []];
-  while (place < text.length) {
+  for (const cells = []; ; place += 1) {
     const close = text[place] === '"' ? closingQuote(text, place) : null;
     const within = close > 0 ? text.slice(place + 1, close) : "";
-    const numEnds = within.match(LINE_END)?.length ?? 0;
-    // With both in one cell of TSV, these are probably two cells with one quote each.
-    const isTwo = mayBeText && numEnds && within.includes("\t");
-    if (close > 0 && isEnd(close + 1) && !isTwo) {
+    if (close > 0 && isEnd(close + 1) && !isTwo(within)) {
       cells.push(within.replaceAll('""', '"'));
       place = close + 1;
-      line += numEnds;
     } else if (close === null || mayBeText) {
       plain.lastIndex = place;
       cells.push(plain.exec(text)[0]);
       place = plain.lastIndex;
     } else if (close < 0) {
-      throw new Error(`Line ${start}: a quote is opened and never closed; close it, or double quotes that are text.`);
+      throw new Error(`Line ${line}: a quote is opened and never closed; close it, or double quotes that are text.`);
     } else {
-      throw new Error(`Line ${start}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".`);
+      throw new Error(`Line ${line}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".`);
     }
-    if (text[place] === delimiter) {
-      place += 1;
-      if (place < text.length) continue;
-      cells.push("");
-    }
-    yield { line: start, cells };
-    place += text.startsWith("\r\n", place) ? 2 : 1;
-    cells = [];
-    line += 1;
-    start = line;
+    if (text[place] !== delimiter) return { cells, end: place };
   }
 }
 
