@@ -109,7 +109,11 @@ def test_compressed_files_in_another_encoding(read):
         ('5" disk\t1\r"b"\t\r"c"', [(1, ['5" disk', "1"]), (2, ["b", ""]), (3, ["c"])], 2),
         ('"a" "b"\t""\t"\n"\t', [(1, ['"a" "b"', "", "\n", ""])], 2),
         # Quotes around a tab enclose one cell, unless the row then lacks one: a quotation over two cells, as in STS-B.
-        ('a\tb\tc\n"Oh!\tNo!"\t1\n"x"\t"y\tz"\n', [(1, [*"abc"]), (2, ['"Oh!', 'No!"', "1"]), (3, ["x", '"y', 'z"'])], 1),
+        (
+            'a\tb\tc\n"Oh!\tNo!"\t1\n"x"\t"y\tz"\n',
+            [(1, [*"abc"]), (2, ['"Oh!', 'No!"', "1"]), (3, ["x", '"y', 'z"'])],
+            1,
+        ),
         ('a\tb\n"x\ty"\t1\n"x\ty"\n', [(1, [*"ab"]), (2, ["x\ty", "1"]), (3, ['"x', 'y"'])], 1),
         ('"x\ty"\n"x\ty"\t1\n', [(1, ["x\ty"]), (2, ["x\ty", "1"])], 2),
     ],

@@ -71,8 +71,7 @@ function meansView(means) {
 function picture(rows, size) {
   const canvas = make("canvas", { width: rows.length, height: rows.length, ariaHidden: "true" });
   const context = canvas.getContext("2d");
-  const colour = getComputedStyle(document.documentElement).getPropertyValue("--accent").trim() || "#3657c8";
-  context.fillStyle = colour;
+  context.fillStyle = getComputedStyle(document.documentElement).accentColor;
   rows.forEach((row, y) =>
     row.forEach((value, x) => {
       context.globalAlpha = Math.sqrt(value);
