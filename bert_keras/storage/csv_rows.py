@@ -150,10 +150,11 @@ def _rows_with_quotes(text: str, name: str) -> Iterator[Row]:
         return not text_files.LINE_END.search(quoted) or (has_tabs and "\t" not in quoted)
 
     while place < len(text):
-        cells, end, num_cells = _cells_at(text, place, is_cell)
-        if width and len(cells) != width:
+        row = _cells_at(text, place, is_cell)
+        if width and len(row[0]) != width:
             other = _cells_at(text, place, lambda quoted: "\t" not in quoted and is_cell(quoted))
-            cells, end, num_cells = other if len(other[0]) == width else (cells, end, num_cells)
+            row = other if len(other[0]) == width else row
+        cells, end, num_cells = row
         yield Row(line, cells)
         width, num_quoted = width or len(cells), num_quoted + num_cells
         line += 1 + len(text_files.LINE_END.findall(text, place, end))

@@ -7,7 +7,7 @@ import re
 import string
 
 import tiny_squad
-from fine_tuned_models import FINE_TUNED, OF_VECTORS, random_classifier, write_fine_tuned, write_foreign
+from fine_tuned_models import FINE_TUNED, random_classifier, write_fine_tuned, write_foreign
 from known_models import small_config, write_model
 from tiny_classes import CLASS_OF, FILLERS, texts, write_mrpc, write_rows
 from tiny_variants import SWITCHES
@@ -15,7 +15,6 @@ from tiny_variants import SWITCHES
 from bert_keras.modeling import (
     ClassifierModel,
     PretrainingModel,
-    SentenceModel,
     save_checkpoint,
     save_safetensors,
     weights_by_name,
@@ -153,11 +152,6 @@ def _foreign(path):
     write_foreign(path, "classification", model, tokens=VOCABULARY, id2label={"0": "neg", "1": "pos"})
 
 
-def _vectors(path):
-    config = small_config(num_hidden_layers=1, max_position_embeddings=512)
-    write_fine_tuned(path, SentenceModel(config), "vectors", **OF_VECTORS)
-
-
 def _run_of(task, **changes):
     """Returns a maker of a run folder of a fine-tuned model."""
 
@@ -222,7 +216,6 @@ _GLUE = _folder(
 )
 _BBC = _rows("ArticleId,Text,Category", lambda n, text, label: [n, text, label], ",")
 _LABELLED = _rows("text,label", lambda n, text, label: [text, label], ",")
-_SENTENCES_WITH_LABELS = _rows("sentence\tlabel", lambda n, text, label: [text, n % 2])
 _SHOP = _run_of("classification", is_pair=False, labels=["delivery", "product", "return"])
 _CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
@@ -243,7 +236,6 @@ FILES = {
     "text": _folder(a__txt=_text(SENTENCES)),
     "words.txt": _text("cardio\n"),
     "blimp": _folder(agreement__tsv=_text("he is hungry\the is london\nshe ate\tshe paris\n")),
-    "bbc.csv": _BBC,
     "glue": _GLUE,
     "MRPC": write_mrpc,
     "conll2003": _CONLL,
@@ -256,12 +248,8 @@ FILES = {
     "reviews.csv": _rows("review,label", lambda n, text, label: [text, label], ","),
     "train.csv": _LABELLED,
     "small.csv": _LABELLED,
-    "bbc_train.csv": _BBC,
-    "bbc_eval.csv": _BBC,
     "mrpc_output": _checkpoint("model.ckpt-343", lambda config: ClassifierModel(config, 2)),
     "pairs.csv": _rows("sentence1,sentence2,score", lambda n, text, label: [text, text, n / 10], ","),
-    "cmrc_train.json": _squad(False),
-    "cmrc_dev.json": _squad(False),
     "data": _folder(
         glue=_GLUE,
         conll2003=_CONLL,
@@ -272,7 +260,6 @@ FILES = {
 _QUIZ = "question,a,b,c,d,right"
 _REVIEWS = _rows(None, lambda n, text, label: ["good" if label == "pos" else "bad", text])
 FILES_OF_PAGES = {
-    "README.md": {"held_out.tfrecord": _records},
     "docs/guides/check_labels.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
     "docs/guides/classification.md": {
         name: _rows("nr\tquestion\tanswer\tis_right", lambda n, text, label: [n, text, text, label])
@@ -290,12 +277,7 @@ FILES_OF_PAGES = {
         "sentiment_hf": _foreign,
         "sentiments.csv": _rows("text,label", lambda n, text, label: [text, label], ","),
     },
-    "docs/guides/hyperparameters.md": {"sst_train.tsv": _SENTENCES_WITH_LABELS, "dev.tsv": _SENTENCES_WITH_LABELS},
-    "docs/guides/languages.md": {
-        "xnli": _xnli,
-        "mnli": _run_of("classification", labels=["contradiction", "entailment", "neutral"]),
-    },
-    "docs/guides/models.md": {"vectors_model": _vectors},
+    "docs/guides/languages.md": {"xnli": _xnli},
     "docs/guides/migrating.md": {
         "old_run": _checkpoint("model.ckpt-400000", PretrainingModel),
         "records": _folder(a__tfrecord=_records),
@@ -306,7 +288,6 @@ FILES_OF_PAGES = {
     "docs/guides/predict.md": {
         "shop": _SHOP,
         "pairs_model": _run_of("classification"),
-        "new.csv": _rows("review", lambda n, text, label: [text], ","),
         "new.tsv": _rows("question1\tquestion2", lambda n, text, label: [text, text]),
     },
     "docs/guides/predict_from_python.md": {

@@ -63,43 +63,43 @@ function shareOfSameLength(sample, delimiter) {
 
 /** Yields the rows of a text. If quotes `mayBeText`, a cell that they do not enclose has them as characters. */
 function* split(text, delimiter, mayBeText, firstLine = 1, isTsv = false) {
-  let [place, line, width] = [0, firstLine, 0];
-  while (place < text.length) {
-    const read = (isTwo) => readRow(text, place, line, delimiter, mayBeText, isTwo);
+  const isEnd = (place) => place === text.length || text[place] === delimiter || /[\r\n]/.test(text[place]);
+  const plain = new RegExp(`[^\\r\\n\\u${delimiter.charCodeAt(0).toString(16).padStart(4, "0")}]*`, "y");
+  let [start, line, width] = [0, firstLine, 0];
+
+  /** Returns { cells, end } of the row at `start`. `isTwo` decides whether what quotes enclose is two cells. */
+  const readRow = (isTwo) => {
+    for (let [place, cells] = [start, []]; ; place += 1) {
+      const close = text[place] === '"' ? closingQuote(text, place) : null;
+      const within = close > 0 ? text.slice(place + 1, close) : "";
+      if (close > 0 && isEnd(close + 1) && !isTwo(within)) {
+        cells.push(within.replaceAll('""', '"'));
+        place = close + 1;
+      } else if (close === null || mayBeText) {
+        plain.lastIndex = place;
+        cells.push(plain.exec(text)[0]);
+        place = plain.lastIndex;
+      } else if (close < 0) {
+        throw new Error(`Line ${line}: a quote is opened and never closed; close it, or double quotes that are text.`);
+      } else {
+        throw new Error(`Line ${line}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".`);
+      }
+      if (text[place] !== delimiter) return { cells, end: place };
+    }
+  };
+
+  while (start < text.length) {
     // With both in one cell of TSV, these are probably two cells with one quote each.
-    let row = read((within) => mayBeText && within.includes("\t") && /[\r\n]/.test(within));
+    let row = readRow((within) => mayBeText && within.includes("\t") && /[\r\n]/.test(within));
     if (isTsv && width && row.cells.length !== width) {
       // So are tabs alone, if only two cells give the row as many as the first one has.
-      const other = read((within) => within.includes("\t"));
+      const other = readRow((within) => within.includes("\t"));
       if (other.cells.length === width) row = other;
     }
     yield { line, cells: row.cells };
     width ||= row.cells.length;
-    line += 1 + (text.slice(place, row.end).match(LINE_END)?.length ?? 0);
-    place = row.end + (text.startsWith("\r\n", row.end) ? 2 : 1);
-  }
-}
-
-/** Returns { cells, end } of the row at a place. `isTwo` decides whether what quotes enclose is two cells. */
-function readRow(text, place, line, delimiter, mayBeText, isTwo) {
-  const isEnd = (place) => place === text.length || text[place] === delimiter || /[\r\n]/.test(text[place]);
-  const plain = new RegExp(`[^\\r\\n\\u${delimiter.charCodeAt(0).toString(16).padStart(4, "0")}]*`, "y");
-  for (const cells = []; ; place += 1) {
-    const close = text[place] === '"' ? closingQuote(text, place) : null;
-    const within = close > 0 ? text.slice(place + 1, close) : "";
-    if (close > 0 && isEnd(close + 1) && !isTwo(within)) {
-      cells.push(within.replaceAll('""', '"'));
-      place = close + 1;
-    } else if (close === null || mayBeText) {
-      plain.lastIndex = place;
-      cells.push(plain.exec(text)[0]);
-      place = plain.lastIndex;
-    } else if (close < 0) {
-      throw new Error(`Line ${line}: a quote is opened and never closed; close it, or double quotes that are text.`);
-    } else {
-      throw new Error(`Line ${line}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".`);
-    }
-    if (text[place] !== delimiter) return { cells, end: place };
+    line += 1 + (text.slice(start, row.end).match(LINE_END)?.length ?? 0);
+    start = row.end + (text.startsWith("\r\n", row.end) ? 2 : 1);
   }
 }
 
