@@ -35,6 +35,7 @@ FILES = {
     "old.csv": "a,b\rc,d\r",
     "plain.tsv": 'a\tb\n"x" y\t"z\n',
     "quotes.tsv": 'a\tb\n"x\ty"\t"z ""q"""\n"p\nq"\tr\n',
+    "one_column.tsv": 'text\n"I know.\nSo do I."\n"And now?"',
     "two_cells.tsv": 'a\tb\tc\n"x\ty"\t1\n"p"\t"q\nr\ts"\n"u\tv"\tw\t2\n"i\tj"\t"k"',
 }
 

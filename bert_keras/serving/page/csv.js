@@ -65,6 +65,7 @@ function shareOfSameLength(sample, delimiter) {
 function* split(text, delimiter, mayBeText, firstLine = 1, isTsv = false) {
   const isEnd = (place) => place === text.length || text[place] === delimiter || /[\r\n]/.test(text[place]);
   const plain = new RegExp(`[^\\r\\n\\u${delimiter.charCodeAt(0).toString(16).padStart(4, "0")}]*`, "y");
+  const hasOneColumn = isTsv && !text.includes(delimiter);
   let [start, line, width] = [0, firstLine, 0];
 
   /** Returns { cells, end } of the row at `start`. `isTwo` decides whether what quotes enclose is two cells. */
@@ -89,8 +90,8 @@ function* split(text, delimiter, mayBeText, firstLine = 1, isTsv = false) {
   };
 
   while (start < text.length) {
-    // With both in one cell of TSV, these are probably two cells with one quote each.
-    let row = readRow((within) => mayBeText && within.includes("\t") && /[\r\n]/.test(within));
+    // With both in one cell of TSV, these are probably two cells with one quote each; so are line ends without any tab.
+    let row = readRow((within) => mayBeText && /[\r\n]/.test(within) && (within.includes("\t") || hasOneColumn));
     if (isTsv && width && row.cells.length !== width) {
       // So are tabs alone, if only two cells give the row as many as the first one has.
       const other = readRow((within) => within.includes("\t"));
