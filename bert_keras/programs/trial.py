@@ -1,6 +1,5 @@
 """A first model of a file of texts and labels: look, ask, train, check the labels, and say what fits the result."""
 
-import collections
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
@@ -142,7 +141,7 @@ class Trial:
         name, config = paths.name(self.folder), paths.join(self.folder, "run", RUN_CONFIG)
         again = ["run_classifier.py", "--do_train", "--do_eval", f"--run_config={config}"]
         num_texts = len(data.train)
-        counts = collections.Counter(example.label for example in data.train).values() if data.kind.has_one else ()
+        counts = data.kind.counts(data.train).values() if data.kind.has_one else ()
         if num_suspects > _MANY_SUSPECTS * num_texts:
             words = [self.file, f"--init_checkpoint={self.start}", *self._column_flags]
             yield (

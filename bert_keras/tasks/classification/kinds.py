@@ -1,6 +1,5 @@
 """Completes and checks the settings of a classification run: its data source, kind of task and class weights."""
 
-import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +51,7 @@ def class_weights_of(text: str | None, kind: SingleLabel, train: Sequence[Exampl
         return None
     labels = kind.names
     if text == "balanced":
-        counts = collections.Counter(example.label for example in train)
+        counts = kind.counts(train)
         return [len(train) / (len(labels) * max(counts[label], 1)) for label in labels]
     try:
         weights = [float(part) for part in text.split(",")]

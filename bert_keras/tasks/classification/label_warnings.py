@@ -1,6 +1,5 @@
 """Logs the labels of a classification run, and warns of probable mistakes in them."""
 
-import collections
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +47,7 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
         )
         log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
         return
-    counts = collections.Counter(name for label in of_examples for name in kind.names_in(label))
+    counts = kind.counts(train)
     shown = listed([f"{label} ({counts[label]:,})" for label in labels])
     log.info("%d labels, with their examples to train on: %s", len(labels), shown)
     unseen = [label for label in labels if not counts[label]]

@@ -1,8 +1,7 @@
 """A look at the files of run_classifier.py and check_labels.py."""
 
-import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -117,13 +116,9 @@ def _check_together(
     if data is None or not data.kind.has_classes or not is_whole:
         return
     if data.dev and settings.eval_share:
-        together.add(
-            "held out", f"{len(data.dev):,}: {counted(_count((example.label for example in data.dev), data.kind))}"
-        )
+        together.add("held out", f"{len(data.dev):,}: {counted(data.kind.counts(data.dev))}")
     if data.train and data.kind.has_one:
-        add_small_classes(
-            together, _count((example.label for example in data.train), data.kind), bool(settings.class_weights)
-        )
+        add_small_classes(together, data.kind.counts(data.train), bool(settings.class_weights))
 
 
 def _describe(
@@ -138,7 +133,7 @@ def _describe(
     add_examples(found, map(_shown, examples[:3]), len(examples))
     labels = [example.label for example in examples]
     if None not in labels:
-        _add_labels(found, labels, kind)
+        _add_labels(found, examples, kind)
     elif set(labels) != {None}:
         found.add("labels", f"{sum(label is not None for label in labels):,} of {len(labels):,} have one")
     found.add("words", spread([num_words(example.text_a) for example in examples], texts.sources))
@@ -166,19 +161,16 @@ def _shown(example: Example) -> str:
     return f"{label}: {text}"
 
 
-def _add_labels(found: Findings, labels: Sequence[Any], kind: SingleLabel) -> None:
+def _add_labels(found: Findings, examples: Sequence[Example], kind: SingleLabel) -> None:
+    labels: list[Any] = [example.label for example in examples]
     if not kind.has_classes:
         found.add("labels", f"numbers from {numbers(labels)}")
         return
-    counts = _count(labels, kind)
+    counts = kind.counts(examples)
     found.add("labels", f"{len(counts):,}: {counted(counts)}")
     if isinstance(kind, SeveralLabels):
         several, none = sum(len(names) > 1 for names in labels), labels.count(())
         found.add("", f"{several:,} texts have several labels, {none:,} have none")
-
-
-def _count(labels: Iterable[Any], kind: SingleLabel) -> collections.Counter[str]:
-    return collections.Counter(name for label in labels for name in kind.names_in(label) if name)
 
 
 def look_at_label_check(settings: LabelCheckSettings, is_whole: bool) -> list[Findings]:

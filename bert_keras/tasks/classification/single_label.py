@@ -1,7 +1,7 @@
 """One of several classes for each example: the kind of labels from which the others derive."""
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -78,6 +78,10 @@ class SingleLabel:
         """Returns the labels of an example; a missing one counts as the label ""."""
         return (label or "",)
 
+    def counts(self, examples: Iterable[Example]) -> collections.Counter[str]:
+        """Returns how many of the examples have each label, those that occur first first."""
+        return collections.Counter(name for example in examples for name in self.names_in(example.label) if name)
+
     def targets(self, examples: Sequence[Example]) -> np.ndarray:
         """Returns which of the labels the examples have, bool [N, C]."""
         return np.eye(len(self.names), dtype=bool)[self.truth(examples)]
@@ -107,8 +111,7 @@ class SingleLabel:
 
     def constant(self, truth: np.ndarray, train: Sequence[Example]) -> np.ndarray:
         """Returns what a baseline decides that does not read the examples."""
-        counts = collections.Counter(example.label for example in train)
-        return np.full_like(truth, self.names.index(str(counts.most_common(1)[0][0])))
+        return np.full_like(truth, self.names.index(self.counts(train).most_common(1)[0][0]))
 
     def measure(self, truth: np.ndarray, decided: np.ndarray, names: Sequence[str]) -> dict[str, float]:
         """Returns metrics by name, at least those of `names`."""
