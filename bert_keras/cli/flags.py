@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import pathlib
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,8 +59,12 @@ def parse(
         if isinstance(flag.value, str):
             flag.value = local_paths(flag.value, flag.name)
     if leftover and not takes_texts:
+        example = re.search(r"^ {4}((?:.*\\\n)*.*)$", as_started(usage or ""), re.MULTILINE)
+        shown = Message(", as in: {}", re.sub(r"\\\n *", "", example[1])) if example else ""
         raise Mistake(
-            '"{}" is not a flag; every argument has the form {name}=value ({helpfull} lists all flags)', leftover[0]
+            '"{}" is not a flag; every argument has the form {name}=value{} ({helpfull} lists all flags)',
+            leftover[0],
+            shown,
         )
     return leftover
 

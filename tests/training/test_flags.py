@@ -51,6 +51,16 @@ def test_mistakes_are_one_sentence(values, argument, message):
     assert re.search("helpfull lists all flags", str(caught.value))
 
 
+def test_an_argument_that_is_no_flag_gets_the_first_command_of_the_help(values):
+    usage = (
+        "Does it.\n\n    python program.py --input_file=a --num_steps=3 \\\n        --texts=b\n    python program.py\n"
+    )
+    with pytest.raises(
+        Mistake, match=re.escape("=value, as in: python program.py --input_file=a --num_steps=3 --texts=b (")
+    ):
+        parse(values, ["program", "a.txt"], usage)
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
