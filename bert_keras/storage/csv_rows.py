@@ -78,8 +78,7 @@ def _with_usual_line_ends(text: str) -> str:
 def _ending_of(path: str | os.PathLike) -> str:
     ending = inspection.ending_of(path)
     if ending not in _ENDINGS:
-        if paths.is_file(path):
-            text_files.read_text(path, NEEDED)  # raises an error with the format, such as an Excel workbook
+        text_files.read_text(path, NEEDED)  # raises an error for a folder, a missing file, or an Excel workbook
         raise Mistake('the name of "{}" must end with one of {}; rename the file', os.fspath(path), ", ".join(_ENDINGS))
     return ending
 

@@ -172,6 +172,13 @@ def test_an_unreadable_file(read, name, content, message):
         read(name, content)
 
 
+def test_what_is_no_file_is_not_to_be_renamed(tmp_path):
+    with pytest.raises(ValueError, match=f'"{tmp_path}" is a folder; give a file with rows'):
+        iterate_rows(tmp_path)
+    with pytest.raises(FileNotFoundError, match='reviews.excel" does not exist; check the path'):
+        iterate_rows(tmp_path / "reviews.excel")
+
+
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\ufeff"), max_size=8)
 
 

@@ -98,6 +98,24 @@ def test_what_is_hardly_meant_is_said(write, messages):
     assert messages[-1] == "no example has more than one label; name what separates them in a cell with label_separator"
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (("good", "bad", "good,late", "bad, late"), 'label "bad, late" counts as one class; if it is several labels, '),
+        (("a|b", "b|c", "c|a"), 'label "a|b" counts as one class; if it is several labels, '),
+        (("a;b", "a;c", "b"), "give kind=multi_label and label_separator=;"),
+        (("Albany, NY", "Buffalo, NY", "Newark, NJ"), None),
+        (("Arts, crafts", "Sports", "yes,"), None),
+        (("4,5", "5", "5,5"), None),
+    ],
+)
+def test_a_label_of_others_is_told(write, messages, labels, told):
+    rows = [f'text {number},"{label}"' for number, label in enumerate(labels * 2)]
+    read(do_train=True, train_file=write("t.csv", "text,label", *rows))
+    found = [message for message in messages if "if it is several labels" in message]
+    assert [told in message for message in found] == [True] * (told is not None)
+
+
 def test_copies_with_random_labels_are_not_learnt_by_heart(shared_dir, messages):
     train = str(shared_dir("data/awkward/third/duplicates_random_labels.csv"))
     data = read(do_train=True, do_eval=True, train_file=train, eval_share=0.25)

@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterator, Sequence
 
 from bert_keras.data_prep.text.same_text import group_numbers
-from bert_keras.mistakes import Mistake, some_of
+from bert_keras.mistakes import Message, Mistake, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings
-from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.examples import Example, to_number
 
 log = logging.getLogger("bert_keras")
 
@@ -54,7 +54,9 @@ def hold_out(
     labels = [of_kind.names_in(example.label) for example in examples]
     held_out = _Split(order, numbers, labels, wanted).choose() if 0 < wanted < len(examples) else set(order[:wanted])
     if not 0 < len(held_out) < len(examples):
-        reason = ", because no label has two different texts" if 0 < wanted < len(examples) else ""
+        reason: str | Message = ", because no label has two different texts" if 0 < wanted < len(examples) else ""
+        if reason and of_kind.has_one and all(to_number(str(example.label)) is not None for example in examples):
+            reason = Message("{} (labels that are numbers need {kind}=regression)", reason)
         raise Mistake(
             _TOO_FEW[purpose],
             share,

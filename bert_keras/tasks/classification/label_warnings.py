@@ -8,7 +8,7 @@ from bert_keras.data_prep.text.same_text import find_contradictions
 from bert_keras.mistakes import Message, some_of
 from bert_keras.tasks.classification.labels import SeveralLabels
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.examples import Example, to_number
 
 log = logging.getLogger("bert_keras")
 
@@ -57,6 +57,16 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
         log.warning(
             Message("no example has more than one label; name what separates them in a cell with {label_separator}")
         )
+    combined, separator = _combined(labels) if kind.has_one else ("", "")
+    if combined:
+        log.warning(
+            Message(
+                'the label "{}" counts as one class; if it is several labels, give {kind}=multi_label and '
+                "{label_separator}={}",
+                combined,
+                separator,
+            )
+        )
     if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
         log.warning(
             Message(
@@ -65,6 +75,23 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
                 f"{len(train):,}",
             )
         )
+
+
+def _combined(labels: Sequence[str]) -> tuple[str, str]:
+    """Returns a label that others seem to be parts of, and what separates them in it; without any, two empty texts.
+
+    A part is a label of its own, or is at the first place of one label and a later place of another. So neither
+    "Albany, NY" and "Buffalo, NY" count, nor "Arts, crafts" without "Arts", nor the numbers "5" and "4,5".
+    """
+    if all(to_number(label.replace(",", ".")) is not None for label in labels):
+        return "", ""
+    for separator in ",;|":
+        parts = {label: [part.strip() for part in label.split(separator)] for label in labels}
+        first = {found[0] for found in parts.values()}
+        for label, found in parts.items():
+            if len(found) > 1 and all(found) and (first.intersection(found[1:]) or found[0] in parts):
+                return label, separator
+    return "", ""
 
 
 def listed(labels: Sequence[str]) -> str:
