@@ -58,6 +58,7 @@ def test_mistakes(start, tmp_path):
     (tmp_path / "tags.txt").write_text("he O\nate O\n\nparis B-LOC\nis O\n\n")
     write_squad(tmp_path / "questions.json", paragraphs(4, 1))
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "two.csv").write_text("text,label\na text,x\nanother,y\n")
     for arguments, message in (
         ((), "give one file: try_file.py FILE (--helpfull lists all flags)"),
         (("a.csv", "b.csv"), "give one file"),
@@ -67,6 +68,8 @@ def test_mistakes(start, tmp_path):
         (("tags.txt", "--yes"), "tags.txt is not a table of texts and labels, but run_ner.py reads it; give it"),
         (("questions.json", "--yes"), "but run_squad.py reads it; give it the file with --train_file"),
         (("a.csv", "--yes", "--label_column=mood"), "mood"),
+        (("two.csv", "--yes"), "give another share, or --eval_file; run_classifier.py has --eval_share, --eval_file"),
+        (("a.csv", "--yes", "--kind=multiple_choice"), "--kind=multiple_choice needs --choice_columns: two or more"),
     ):
         status, _, mistake = start(*arguments)
         assert status == 1, arguments
@@ -121,8 +124,7 @@ BALANCED = ["x"] * 50 + ["y"] * 50
 def test_commands_fit_the_result(result, purposes, tmp_path):
     result = {"num_steps": 300, "is_useful": True, "num_suspects": 0, "is_cut": False, **result}
     data = data_of(SingleLabel(["x", "y"]), *result.pop("labels", BALANCED))
-    columns = trial.ColumnSettings(label_column=("1",))
-    tried = trial.Trial("a.csv", "start", "out", "single_label", columns, None)
+    tried = trial.Trial("a.csv", "start", "out", ["--label_column=1"], None)
     found = list(tried._of_result(data, **result))
     assert [purpose for purpose, _ in found] == purposes
     for _, (program, *words) in found:
@@ -144,7 +146,7 @@ def test_planted_wrong_labels_are_found(tmp_path, capsys):
     data = types.SimpleNamespace(kind=SingleLabel(["bad", "good"]), train=train[:60], dev=train[60:])
     folder = tmp_path / "out"
     folder.mkdir()
-    tried = trial.Trial("a.csv", "start", str(folder), "single_label", trial.ColumnSettings(), rich.console.Console())
+    tried = trial.Trial("a.csv", "start", str(folder), [], rich.console.Console())
     assert tried._check_labels(data) == 3
     header, *rows = [line.split("\t") for line in (folder / "suspects.tsv").read_text().splitlines()]
     assert sorted(row[header.index("source")] for row in rows) == sorted(f"a.csv line {row + 2}" for row in wrong)
@@ -156,7 +158,24 @@ def test_planted_wrong_labels_are_found(tmp_path, capsys):
     assert "The labels are not checked, because a label has too few different texts." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("header", "row", "flags"),
+    [
+        ("text,label", '"a text {}","{}"', ["--kind=multi_label", "--label_separator=+"]),
+        ("text,first,second,label", "text {},one,two,{}", ["--kind=multiple_choice", "--choice_columns=first,second"]),
+    ],
+)
+def test_all_kinds_of_labels_can_be_tried(start, tmp_path, monkeypatch, header, row, flags):
+    monkeypatch.setattr(trial, "_STEPS", 2)
+    labels = ["x", "y", "x+y"] if flags[0].endswith("multi_label") else ["0", "1"]
+    rows = [row.format(number, labels[number % len(labels)]) for number in range(24)]
+    (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
+    status, shown, mistake = start("a.csv", "--yes", *flags)
+    assert (status, mistake) == (0, "")
+    assert (tmp_path / "a_try/run/report.html").exists()
+
+
 def test_several_labels_have_no_classes_to_weigh():
     data = data_of(SeveralLabels(["x", "y"]), *[("x",)] * 40, ("y",))
-    tried = trial.Trial("a.csv", "start", "out", "multi_label", trial.ColumnSettings(), None)
+    tried = trial.Trial("a.csv", "start", "out", ["--kind=multi_label"], None)
     assert list(tried._of_result(data, 300, True, 0, False)) == []

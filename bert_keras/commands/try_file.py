@@ -17,11 +17,12 @@ import sys
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.data_prep import sample
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.programs.trial import Trial
 from bert_keras.settings.fields import make_flags, read_flags, setting
-from bert_keras.tasks.reports.commands import shown_path
-from bert_keras.tasks.tables.settings import KINDS, ColumnSettings
+from bert_keras.tasks.classification.settings import OwnLabelSettings
+from bert_keras.tasks.reports.commands import flags_of, shown_path
+from bert_keras.tasks.tables.settings import ColumnSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +35,11 @@ class TryFile:
         "with the project.",
         None,
     )
-    kind: str = setting("Kind of the labels.", "single_label", choices=tuple(KINDS))
     yes: bool = setting("Do not ask before the training.", False)
 
 
-define_flags = functools.partial(make_flags, {"Try": TryFile, ColumnSettings.title: ColumnSettings})
+_OF_DATA = (OwnLabelSettings, ColumnSettings)
+define_flags = functools.partial(make_flags, {"Try": TryFile, **{group.title: group for group in _OF_DATA}})
 
 
 def main(argv: list[str]) -> None:
@@ -51,9 +52,18 @@ def main(argv: list[str]) -> None:
     # In a clone the package has a link to the folder that the pages name.
     shipped = shown_path(str(pathlib.Path(sample.__file__).resolve().parent / "encoder"))
     folder = given.output_dir or f"{pathlib.PurePath(files[0]).name.partition('.')[0]}_try"
-    columns = read_flags(ColumnSettings, values)
-    trial = Trial(files[0], given.init_checkpoint or shipped, folder, given.kind, columns, open_console())
-    trial.run(is_asked=not given.yes)
+    of_data = [flag for group in _OF_DATA for flag in flags_of(vars(read_flags(group, values)), group)]
+    trial = Trial(files[0], given.init_checkpoint or shipped, folder, of_data, open_console())
+    try:
+        trial.run(is_asked=not given.yes)
+    except Mistake as mistake:
+        named: list[str] = []
+        mistake.message.spelled(lambda name: named.append(name) or name)
+        # The file here is --train_file there; with --dry_run the message names another program.
+        missing = [Setting(name) for name in dict.fromkeys(named) if name not in {*values, "train_file", "dry_run"}]
+        if not missing:
+            raise
+        raise Mistake("{}; run_classifier.py has {}", mistake, missing) from mistake
 
 
 def run_program() -> None:

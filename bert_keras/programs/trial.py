@@ -15,8 +15,7 @@ from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import keeping_log
 from bert_keras.tasks.dry_run.look import program_of_file, show_files
 from bert_keras.tasks.dry_run.statistics import is_uneven
-from bert_keras.tasks.reports.commands import command_line, commands_of_model, flags_of
-from bert_keras.tasks.tables.settings import ColumnSettings
+from bert_keras.tasks.reports.commands import command_line, commands_of_model
 
 _STEPS, _BATCH_SIZE, _EPOCHS = 300, 16, 10
 _SUSPECTS_SHOWN = 5
@@ -31,25 +30,24 @@ _SETTINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A file, the model to start from, the folder of all results, the kind of the labels and the columns."""
+    """A file, the model to start from, the folder of all results, and flags of the labels and columns."""
 
     file: str
     start: str
     folder: str
-    kind: str
-    columns: ColumnSettings
+    flags_of_data: Sequence[str]
     console: rich.console.Console
 
     def run(self, is_asked: bool) -> None:
         """Does all of it; not `is_asked`: without the question."""
         command = PROGRAMS["run_classifier"]
-        flags = [f"--train_file={self.file}", f"--init_checkpoint={self.start}", f"--kind={self.kind}"]
-        flags += [*self._column_flags, *_SETTINGS, f"--output_dir={paths.join(self.folder, 'run')}"]
+        flags = [f"--train_file={self.file}", f"--init_checkpoint={self.start}"]
+        flags += [*self.flags_of_data, *_SETTINGS, f"--output_dir={paths.join(self.folder, 'run')}"]
         settings, _ = command.read([command.name, *flags])
         try:
             show_files(command.name, settings, self.console)
         except Mistake as mistake:
-            other = program_of_file(self.file) if paths.is_file(self.file) and not self._column_flags else None
+            other = program_of_file(self.file) if paths.is_file(self.file) and not self.flags_of_data else None
             if other is None:
                 raise
             raise Mistake(
@@ -76,10 +74,6 @@ class Trial:
         ]
         for purpose, words in commands[:3]:
             self._print(f"{purpose}\n{command_line(words)}")
-
-    @property
-    def _column_flags(self) -> list[str]:
-        return [*flags_of(vars(self.columns), ColumnSettings)]
 
     @property
     def _suspects_file(self) -> str:
@@ -143,7 +137,7 @@ class Trial:
         num_texts = len(data.train)
         counts = data.kind.counts(data.train).values() if data.kind.has_one else ()
         if num_suspects > _MANY_SUSPECTS * num_texts:
-            words = [self.file, f"--init_checkpoint={self.start}", *self._column_flags]
+            words = [self.file, f"--init_checkpoint={self.start}", *self.flags_of_data]
             yield (
                 f"Many labels may be wrong. Correct those of {self._suspects_file}, and try again:",
                 ["try_file.py", *words, f"--output_dir={name}_corrected"],

@@ -59,7 +59,36 @@ class _KindParser(flags.EnumParser):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, LabelledTextSettings):
+class OwnLabelSettings:
+    """What the labels in the user's tables are."""
+
+    title = "Labels of your own data"
+
+    kind: str = setting(
+        "Kind of labels in your own data.",
+        "single_label",
+        choices=tuple(KINDS),
+        parser=_KindParser(list(KINDS)),
+        unless=KNOWN,
+    )
+    label_separator: str | None = setting(
+        "Text between the labels in a cell, for {kind}=multi_label.",
+        None,
+        unless=KNOWN,
+        needs={"kind": "multi_label"},
+        is_rare=True,
+    )
+    choice_columns: Sequence[str] = setting(
+        "Columns of the choices, separated by commas, for {kind}=multiple_choice.",
+        (),
+        unless=KNOWN | TFDS,
+        needs={"kind": "multiple_choice"},
+        is_rare=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierSettings(EvaluatedSettings, TeacherSettings, OwnLabelSettings, ColumnSettings, LabelledTextSettings):
     """The settings of run_classifier.py."""
 
     title = "Data and task"
@@ -89,27 +118,6 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, ColumnSettings, Lab
     tfds: str | None = setting("A dataset of TensorFlow Datasets, such as glue/mrpc.", None)
     tfds_eval_split: str = free("Split of {tfds} to evaluate on.", "validation", needs=TFDS, is_rare=True)
     tfds_predict_split: str = free("Split of {tfds} to predict.", "test", needs=TFDS, is_rare=True)
-    kind: str = setting(
-        "Kind of labels in your own data.",
-        "single_label",
-        choices=tuple(KINDS),
-        parser=_KindParser(list(KINDS)),
-        unless=KNOWN,
-    )
-    label_separator: str | None = setting(
-        "Text between the labels in a cell, for {kind}=multi_label.",
-        None,
-        unless=KNOWN,
-        needs={"kind": "multi_label"},
-        is_rare=True,
-    )
-    choice_columns: Sequence[str] = setting(
-        "Columns of the choices, separated by commas, for {kind}=multiple_choice.",
-        (),
-        unless=KNOWN | TFDS,
-        needs={"kind": "multiple_choice"},
-        is_rare=True,
-    )
     xnli_language: str = setting("Language of XNLI.", "zh", is_rare=True)
     metric: str | None = free(
         "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
