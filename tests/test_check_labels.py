@@ -256,6 +256,14 @@ def test_mistakes(encoder, rows, tmp_path, capsys, flags, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_mistake_names_the_program_that_has_its_flag(encoder, tmp_path, capsys):
+    data = write_rows(tmp_path / "train.csv", "text,label", [["a b", '["x"]'], ["c d", '["x", "y"]']], ",")
+    assert run(encoder, tmp_path / "out", f"--train_file={data}") == 1
+    told = capsys.readouterr().err
+    assert "lists are for --kind=multi_label" in told
+    assert told.rstrip().endswith("; only run_classifier.py has --kind")
+
+
 def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, capsys):
     rare = write_rows(tmp_path / "rare.csv", "text,label", [*rows, ["the film", "odd"]], ",")
     assert run(encoder, tmp_path / "out", f"--train_file={rare}") == 1

@@ -68,7 +68,10 @@ def test_mistakes(start, tmp_path):
         (("tags.txt", "--yes"), "tags.txt is not a table of texts and labels, but run_ner.py reads it; give it"),
         (("questions.json", "--yes"), "but run_squad.py reads it; give it the file with --train_file"),
         (("a.csv", "--yes", "--label_column=mood"), "mood"),
-        (("two.csv", "--yes"), "give another share, or --eval_file; run_classifier.py has --eval_share, --eval_file"),
+        (
+            ("two.csv", "--yes"),
+            "give another share, or --eval_file; only run_classifier.py has --eval_share",
+        ),
         (("a.csv", "--yes", "--kind=multiple_choice"), "--kind=multiple_choice needs --choice_columns: two or more"),
     ):
         status, _, mistake = start(*arguments)

@@ -17,7 +17,8 @@ import sys
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.data_prep import sample
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake
+from bert_keras.programs.command import naming_classifier
 from bert_keras.programs.trial import Trial
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.tasks.classification.settings import OwnLabelSettings
@@ -54,16 +55,8 @@ def main(argv: list[str]) -> None:
     folder = given.output_dir or f"{pathlib.PurePath(files[0]).name.partition('.')[0]}_try"
     of_data = [flag for group in _OF_DATA for flag in flags_of(vars(read_flags(group, values)), group)]
     trial = Trial(files[0], given.init_checkpoint or shipped, folder, of_data, open_console())
-    try:
+    with naming_classifier(values):
         trial.run(is_asked=not given.yes)
-    except Mistake as mistake:
-        named: list[str] = []
-        mistake.message.spelled(lambda name: named.append(name) or name)
-        # The file here is --train_file there; with --dry_run the message names another program.
-        missing = [Setting(name) for name in dict.fromkeys(named) if name not in {*values, "train_file", "dry_run"}]
-        if not missing:
-            raise
-        raise Mistake("{}; run_classifier.py has {}", mistake, missing) from mistake
 
 
 def run_program() -> None:

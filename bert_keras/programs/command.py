@@ -1,12 +1,13 @@
 """A training program from its flags to its end: the reports to look at, and the commands that use the model."""
 
+import contextlib
 import dataclasses
 import importlib
 import inspect
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import rich.console
@@ -15,7 +16,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
 from bert_keras.settings.groups import RunSettings
@@ -87,10 +88,11 @@ class Program:
             demo = importlib.import_module("bert_keras.programs.demo")
             argv, texts = demo.prepare_demo(argv[0], self.name)
         settings, instead = self.read(argv)
-        run = self.open_run(settings, instead, open_console())
-        if run is None:
-            return None
-        result = run.execute()
+        with naming_classifier(field.name for field in (*setting_fields(settings), *self._instead)):
+            run = self.open_run(settings, instead, open_console())
+            if run is None:
+                return None
+            result = run.execute()
         # A check of labels leaves no model.
         if result.is_complete and isinstance(settings, RunSettings):
             _show_next_steps(argv[0], settings, texts, result.is_useful)
@@ -157,6 +159,24 @@ PROGRAMS = {
         Program("run_squad", "train_squad", "squad"),
     )
 }
+
+
+@contextlib.contextmanager
+def naming_classifier(own: Iterable[str]) -> Iterator[None]:
+    """Adds to a mistake which flags it names that only run_classifier.py has, given the program's own flags.
+
+    Programs share what reads tables. A mistake that names a program needs no other.
+    """
+    try:
+        yield
+    except Mistake as mistake:
+        named: list[str] = []
+        mistake.message.spelled(lambda name: named.append(name) or name)
+        known = {field.name for field in setting_fields(PROGRAMS["run_classifier"].settings)}.difference(own)
+        missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
+        if not missing or ".py" in str(mistake):
+            raise
+        raise Mistake("{}; only run_classifier.py has {}", mistake, missing) from mistake
 
 
 def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_useful: bool) -> None:

@@ -165,6 +165,8 @@ def test_problems_with_columns_and_rows_are_reported_together(write):
         ("complaint,channel,request", 'label_column may be "channel" (2 values), "request" (3 values)'),
         ("complaint,toxic,obscene", "label_column='toxic,obscene', kind='multi_label'"),
         ("complaint,day,request", "a guess is text_column='complaint', label_column='request'"),
+        ("complaint,stars", "a guess is text_column='complaint', label_column='stars', kind='regression'"),
+        ("complaint,whole", "a guess is text_column='complaint', label_column='whole'"),
     ],
 )
 def test_the_guess_lists_the_candidates(write, header, advice):
@@ -174,11 +176,13 @@ def test_the_guess_lists_the_candidates(write, header, advice):
         "toxic": "1 0 0 1 0 0",
         "obscene": "0 0 1 1 0 0",
         "day": "1 2 3 4 5 6",
+        "stars": "4.5 1 2 2.5 5 1",
+        "whole": "4.0 1.0 2.0 2.0 5.0 1.0",
     }
     columns = [cells[name].split() for name in header.split(",")[1:]]
     rows = [f"it never came to me {number},{','.join(row)}" for number, row in enumerate(zip(*columns, strict=True))]
     file = write("own.csv", "\n".join([header, *rows]) + "\n")
-    with pytest.raises(ValueError, match=re.escape(advice)):
+    with pytest.raises(ValueError, match=f"{re.escape(advice)}$"):
         find_columns(Table(file))
 
 

@@ -67,7 +67,7 @@ class Findings:
             with self.catching():
                 without_bad_rows(paths.name(self.path), bad, skips)
         self.add("bad rows", f"{len(bad):,}, which are left out" if skips else f"{len(bad):,}")
-        self.facts += [("", str(row.error)) for row in bad[:_BAD_ROWS_SHOWN]]
+        self.facts += [("", row.error.message) for row in bad[:_BAD_ROWS_SHOWN]]
 
     def _fact(self, record: logging.LogRecord) -> Fact:
         name = "warning" if record.levelno >= logging.WARNING else "read as" if self.path else "the run"

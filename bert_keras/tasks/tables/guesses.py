@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.mistakes import Message, some_of
+from bert_keras.tasks.tables.examples import to_number
 from bert_keras.tasks.tables.header import is_like_number
 
 _SHOWN = 6
@@ -15,7 +16,7 @@ def guess_columns(
     """Returns the settings that probably name the columns, and the end of a message with other candidates.
 
     The column of the longest cells is the text. If several could be the label, all of them are candidates; columns of 0
-    and 1 are several labels.
+    and 1 are several labels, and numbers with a fraction are labels of a regression.
 
     Args:
         names: of all columns.
@@ -43,6 +44,9 @@ def guess_columns(
             chosen |= {"label_column": ",".join(flags), "kind": "multi_label"}
         elif len(labels) == 1:
             chosen["label_column"] = labels[0]
+            numbers = [to_number(cell) for cell in cells[labels[0]]]
+            if all(number is not None for number in numbers) and any(number % 1 for number in numbers if number):
+                chosen["kind"] = "regression"
         else:
             found = [f'"{name}" ({len({*cells[name]}):,} values)' for name in labels]
             others = Message("{}; {label_column} may be {}", others, some_of(found, _SHOWN))
