@@ -1,6 +1,8 @@
 """Dropout without a random state: each mask is a pure function of a seed and of the position in the network."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -59,7 +61,7 @@ def _random_halves(shape: tuple, seed: Any) -> Any:
     Drawing random numbers takes most of the time of a dropout, so each int32 serves two elements.
     """
     if keras.backend.backend() == "jax":
-        return _philox_bits(shape, seed, per_block=8)
+        return _philox()(seed, shape, 8)
     size = math.prod(shape)
     pairs = random_bits((-(-size // 2), 1), seed)
     return ops.reshape(ops.reshape(ops.view(pairs, "int16"), (-1,))[:size], shape)
@@ -68,7 +70,7 @@ def _random_halves(shape: tuple, seed: Any) -> Any:
 def random_bits(shape: tuple, seed: Any) -> Any:
     """Returns uniform random int32 of a shape."""
     if keras.backend.backend() == "jax":
-        return _philox_bits(shape, ops.convert_to_tensor(seed), per_block=4)
+        return _philox()(ops.convert_to_tensor(seed), shape, 4)
     if keras.backend.backend() != "tensorflow":
         return keras.random.randint(shape, -(2**31), 2**31 - 1, seed=FixedSeed(seed))
     import tensorflow as tf
@@ -90,7 +92,15 @@ def random_bits_of_rows(shape: tuple, seeds: Any) -> Any:
     return on_each(lambda seed: random_bits(shape[1:], seed), seeds)
 
 
-def _philox_bits(shape: tuple, seed: Any, per_block: int) -> Any:
+@functools.cache
+def _philox() -> Callable[[Any, tuple, int], Any]:
+    """Returns `_philox_bits` for JAX, which reads its hundreds of operations once for a shape, not for each dropout."""
+    import jax
+
+    return jax.jit(_philox_bits, static_argnums=(1, 2))
+
+
+def _philox_bits(seed: Any, shape: tuple, per_block: int) -> Any:
     """Returns the bits of TensorFlow's generator, Philox 4x32 with 10 rounds, for the key `seed`, uint32 [2].
 
     A block has four int32, or with `per_block` 8 their halves of 16 bits, also as int32.
