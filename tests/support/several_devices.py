@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import tensorflow as tf
+from eager import without_graphs
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution import replicas
@@ -120,7 +121,9 @@ def train_on_copies(strategy, num_rows):
 def compare_training(one_device, devices):
     # Small enough to split the gradients of each layer.
     replicas._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
-    one, several = train_evaluate_answer(one_device), train_evaluate_answer(devices)
+    with without_graphs():
+        one = train_evaluate_answer(one_device)
+    several = train_evaluate_answer(devices)
     for expected, value in zip(tf.nest.flatten(one), tf.nest.flatten(several), strict=True):
         scale = max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6 * scale)
@@ -128,7 +131,9 @@ def compare_training(one_device, devices):
 
 
 def compare_packing(one_device, devices):
-    (expected, _), (state, memory) = train_packed(one_device), train_packed(devices)
+    with without_graphs():
+        expected, _ = train_packed(one_device)
+    state, memory = train_packed(devices)
     gc.collect()
     assert memory() is None
     for name, value in state.items():
@@ -137,7 +142,8 @@ def compare_packing(one_device, devices):
 
 
 def compare_copies(one_device, devices):
-    loss_of_one_mask = train_on_copies(one_device, 1)[0]
+    with without_graphs():
+        loss_of_one_mask = train_on_copies(one_device, 1)[0]
     loss, norm, norm_without_end = train_on_copies(devices, devices.num_replicas_in_sync)
     assert math.isfinite(norm)
     assert abs(loss - loss_of_one_mask) > 1e-3, (loss, loss_of_one_mask)
