@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from bert_keras.mistakes import Mistake
 from bert_keras.tasks.question_answering.metrics import is_version_2
 from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.question_answering.squad_files import make_examples, unanswered_ids
@@ -88,6 +89,10 @@ def test_rows_without_answers_can_be_predicted_only(read, write):
     assert example.question == "When?"
     path = write("a.json", json.dumps([ROW]))
     assert unanswered_ids(read_articles(path), True) == ["0"]
+    # An unknown name of the answers must not make all questions impossible.
+    for version_2_with_negative in (False, True):
+        with pytest.raises(Mistake, match='train.json line 1 object 1 has neither "answer" nor "answers"; give one'):
+            read([ROW | {"response": "1954"}], version_2_with_negative=version_2_with_negative)
 
 
 def test_the_dict_answers_of_nested_questions(read):

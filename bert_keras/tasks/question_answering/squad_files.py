@@ -93,6 +93,12 @@ def _with_answer(
 ) -> SquadExample | None:
     """Returns the example with the answer of its question in the file; None if the answer is not at its position."""
     name = question.get("place", question["id"])
+    if question.get("is_complete") and not {"answers", "is_impossible"} & {*question}:
+        raise Mistake(
+            '{} has neither "answer" nor "answers"; give one of these names to the column or key with its answer, '
+            "which is empty for a question without one",
+            name,
+        )
     answers = question.get("answers", [])
     if version_2_with_negative:
         if "is_impossible" not in question and not question.get("is_complete"):
