@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.data import read_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tables.columns import NO_COLUMNS, Columns, find_columns, find_header
@@ -197,3 +198,30 @@ def test_inputs_that_others_found(shared_dir):
     assert [example.label for example in numbers] == [4.5, 1.25, 3.75]
     with pytest.raises(ValueError, match=re.escape('line 2: a blank follows a closing quote, as in [ film" ,]')):
         Table(folder / "csv_blank_after_quote.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "is_refused"),
+    [
+        ("is_duplicate", "0 1 0 1", True),
+        ("relatedness", "0.8 2.25 4 3.5", True),
+        ("grade", "3 1 2 3", True),
+        ("same", "yes no no yes", True),
+        ("relation", "entailment neutral entailment contradiction", True),
+        ("qid1", "7 7 8 9", False),
+        ("pair_ID", "4 4 8 9", False),
+        ("length", "4 5 8 9", False),  # each is different, so they may number the rows
+        ("genre", "news news forum forum", False),
+        ("split", "1 1 1 1", False),
+    ],
+)
+def test_scores_with_an_unusual_name_are_not_ignored(write, column, cells, is_refused):
+    rows = [f"a text {number},another {number},{cell}" for number, cell in enumerate(cells.split())]
+    file = write("pairs.csv", "\n".join(["sentence1,sentence2," + column, *rows]))
+    if is_refused:
+        with pytest.raises(Mistake, match=f'the column "{column}" may say which .* give score_column={column} for'):
+            read_file(Table(file))
+    else:
+        assert read_file(Table(file)).kind == "pairs"
+    for named in ({"text_columns": ("sentence1", "sentence2")}, {"has_labels": False}):
+        assert read_file(Table(file), **named).kind == "pairs"

@@ -69,7 +69,8 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     if header.answer != YES and not given:
         raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})
     score = settings.label_column or _column_of_scores(table)
-    found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header)
+    flags = "{text_column} and {text_pair_column}", "{label_column}"
+    found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, flags=flags)
     if not (found.has_scores or found.has_pairs):
         raise Mistake(
             "{}: no column of texts for the queries; name the columns with {text_column} and {text_pair_column}", path
@@ -117,8 +118,8 @@ def check_trainable(queries: Queries) -> None:
         raise Mistake("{}: no text fits its query; give texts with a score above 0", queries.path)
     if not queries.has_wrong_texts:
         raise Mistake(
-            "{}: all texts fit their queries, but training needs texts that do not; give columns such as negative, or "
-            "{mine_negatives}",
+            "{}: all texts fit their queries, but training needs texts that do not; give {label_column}, columns such "
+            "as negative, or {mine_negatives}",
             queries.path,
         )
 

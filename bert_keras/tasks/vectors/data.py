@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,11 @@ from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
+from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.text_files import is_blank
-from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS
+from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded
 from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, without_names
-from bert_keras.tasks.tables.examples import INFERENCES
+from bert_keras.tasks.tables.examples import INFERENCES, to_number
 from bert_keras.tasks.tables.header import YES
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
@@ -29,6 +31,8 @@ log = logging.getLogger("bert_keras")
 # Number of a missing text, which pads an example that has fewer texts than others.
 NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
+_LABELS_OF_PAIRS = INFERENCES | {"true", "false", "yes", "no"}
+_NUMBER_OF_ROW = re.compile(r"(.*_)?(q|doc|sent|pair|u|gu)?id\d*|index|number|row|line|year")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +82,7 @@ def read_file(
     label: str | None = None,
     has_labels: bool = True,
     has_header: str = "auto",
+    flags: tuple[str, str] = ("{text_columns}", "{score_column}"),
 ) -> Texts:
     """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
 
@@ -89,6 +94,7 @@ def read_file(
             neutral. Such pairs become pairs and triplets, see `_from_inferences`.
         has_labels: False: read only the texts.
         has_header: one of `columns.HEADERS`.
+        flags: the settings of the texts and of the score, for messages.
     """
     path, texts = table.path, tuple(text_columns)
     if path.endswith(".txt") and not texts and has_header == "auto":
@@ -96,7 +102,7 @@ def read_file(
     named = Columns(*texts[:1], label=score or label, choices=texts[1:])
     header = find_header(table, named, has_header)
     if header.answer == YES and not texts:
-        texts, score, label = _find_columns(table, score, label)
+        texts, score, label = _find_columns(table, score, label, flags, has_labels)
     elif not texts and len(table.names) == 1:
         texts = ("0",)
     elif not texts:
@@ -124,7 +130,9 @@ def read_file(
     return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [], placed)
 
 
-def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[tuple[str, ...], str | None, str | None]:
+def _find_columns(
+    table: Table, score: str | None, label: str | None, flags: tuple[str, str], has_labels: bool
+) -> tuple[tuple[str, ...], str | None, str | None]:
     """Returns the columns of the texts, the scores and the labels, by their usual names."""
     path, names = table.path, table.names
     by_name = {name.strip().lower(): name for name in names}
@@ -136,17 +144,37 @@ def _find_columns(table: Table, score: str | None, label: str | None) -> tuple[t
     if not texts:
         texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
     if not texts:
-        raise Mistake(
-            "{}: no column could be a text among {}; name one or more with {text_columns}", path, list_columns(names)
-        )
+        message = f"{{}}: no column could be a text among {{}}; name them with {flags[0]}"
+        raise Mistake(message, path, list_columns(names))
     if len(texts) == 2 and score is None and label is None:
         score = next((by_name[name] for name in SCORE_NAMES if name in by_name), None)
     if len(texts) < 3 and score is None and label is None:
         label = next((by_name[name] for name in CLASS_NAMES if name in by_name), None)
+    if has_labels and len(texts) == 2 and score is None and label is None and (found := _like_scores(table, texts)):
+        message = (
+            'the column "{}" may say which pairs are similar, but its name is unusual; give '
+            f"{flags[1]}={{}} for numbers, or name the texts with {flags[0]} to take all pairs as similar"
+        )
+        raise Mistake("{}: " + message, path, found, found)
     roles = [f'"{name}" as a text' for name in texts]
     roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
     log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
     return texts, score, label
+
+
+def _like_scores(table: Table, texts: Sequence[str]) -> str | None:
+    """Returns a column besides the texts that has scores or labels of pairs, judged by its first cells, or None."""
+    rows = [row.cells for row in table.first_rows if isinstance(row, Row) and len(row.cells) == len(table.names)]
+    for place, name in enumerate(table.names):
+        cells = [str(row[place]).strip().lower() for row in rows]
+        values, numbers = {*cells}, [to_number(cell) for cell in cells]
+        are_numbers = all(number is not None for number in numbers)
+        # Numbers that are all different count something, unless they have fractions.
+        can_score = any(number % 1 for number in numbers if number) or len(values) < len(cells) or values == {"0", "1"}
+        is_other = name in texts or _NUMBER_OF_ROW.fullmatch(folded(name)) or len(values) < 2
+        if not is_other and (values <= _LABELS_OF_PAIRS or are_numbers and can_score):
+            return name
+    return None
 
 
 def _from_inferences(
@@ -160,10 +188,12 @@ def _from_inferences(
     if unknown := sorted(set(labels) - INFERENCES):
         raise Mistake(
             '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
-            "to take all pairs as similar, name the texts with {text_columns}",
+            "to take it as scores, give {score_column}={}; to take all pairs as similar, name the texts with "
+            "{text_columns}",
             path,
             column,
             unknown[0],
+            column,
         )
     entailed, contradicted = collections.defaultdict(list), collections.defaultdict(list)
     for row, label in zip(rows, labels, strict=True):
