@@ -261,7 +261,7 @@ def test_a_mistake_names_the_program_that_has_its_flag(encoder, tmp_path, capsys
     assert run(encoder, tmp_path / "out", f"--train_file={data}") == 1
     told = capsys.readouterr().err
     assert "lists are for --kind=multi_label" in told
-    assert told.rstrip().endswith("; only run_classifier.py has --kind")
+    assert told.rstrip().endswith("; for --kind, use run_classifier.py")
 
 
 def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, capsys):

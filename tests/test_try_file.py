@@ -70,7 +70,7 @@ def test_mistakes(start, tmp_path):
         (("a.csv", "--yes", "--label_column=mood"), "mood"),
         (
             ("two.csv", "--yes"),
-            "give another share, or --eval_file; only run_classifier.py has --eval_share",
+            "give another share, or --eval_file; for --eval_share, --eval_file, use run_cl",
         ),
         (("a.csv", "--yes", "--kind=multiple_choice"), "--kind=multiple_choice needs --choice_columns: two or more"),
     ):

@@ -176,7 +176,7 @@ def naming_classifier(own: Iterable[str]) -> Iterator[None]:
         missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
         if not missing or ".py" in str(mistake):
             raise
-        raise Mistake("{}; only run_classifier.py has {}", mistake, missing) from mistake
+        raise Mistake("{}; for {}, use run_classifier.py", mistake, missing) from mistake
 
 
 def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_useful: bool) -> None:

@@ -223,5 +223,7 @@ def test_scores_with_an_unusual_name_are_not_ignored(write, column, cells, is_re
             read_file(Table(file))
     else:
         assert read_file(Table(file)).kind == "pairs"
+    with pytest.raises(Mistake, match='named "texts"; its columns are .* name the texts with text_columns$'):
+        read_file(Table(file), ("texts", "sentence2"))
     for named in ({"text_columns": ("sentence1", "sentence2")}, {"has_labels": False}):
         assert read_file(Table(file), **named).kind == "pairs"

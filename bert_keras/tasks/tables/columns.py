@@ -101,7 +101,7 @@ def find_columns(
         given = dataclasses.replace(given, text="0")
     # Names may be those of a header that is unclear.
     names = numbers if header.answer == NO else (*table.names, *numbers)
-    problems = _problems_with(given, names, needs_label, has_numbers=False)
+    problems = problems_with(given, names, needs_label, has_numbers=False)
     missing = [what for what in ("text", "label") if getattr(given, what) is None and (what == "text" or needs_label)]
     guess: dict[str, str] = {}
     candidates = Message("")
@@ -148,7 +148,7 @@ def choose_columns(
     `rows` are its first rows; None: given columns are not checked. They may be numbers if it `has_numbers`.
     """
     found: dict[str, str | None] = {}
-    problems = [] if rows is None else _problems_with(given, names, needs_label, has_numbers)
+    problems = [] if rows is None else problems_with(given, names, needs_label, has_numbers)
     if given.text is None:
         text, pair, problem = _find_text(names, given)
         problems += [problem] if problem else []
@@ -224,7 +224,7 @@ def _existing(given: Columns, names: Sequence[str]) -> tuple[str | None, ...]:
     return tuple(map(existing, (given.text, given.pair, given.label)))
 
 
-def _problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_numbers: bool) -> list[str]:
+def problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_numbers: bool) -> list[str]:
     """Returns what is wrong with the given columns."""
     problems = []
     for part in dict.fromkeys(given.parts(names, needs_label)):

@@ -19,7 +19,7 @@ from bert_keras.storage import paths
 from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded
-from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, without_names
+from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, problems_with, without_names
 from bert_keras.tasks.tables.examples import INFERENCES, to_number
 from bert_keras.tasks.tables.header import YES
 from bert_keras.tasks.tables.tables import Table
@@ -115,6 +115,11 @@ def read_file(
         raise Mistake('{}: there are both scores, "{}", and labels, "{}"; name one column', path, score, label)
     first, second, others = *(*texts, None, None)[:2], texts[2:]
     columns = Columns(first, second, score or label, choices=others)
+    if header.answer == YES:
+        problems = problems_with(columns, table.names, columns.label is not None, has_numbers=not table.is_json)
+        if problems:  # here, because the texts are named by another setting than those of classes
+            message = f"{{}}: {{}}; its columns are {{}}; name the texts with {flags[0]}"
+            raise Mistake(message, path, "; ".join(problems), list_columns(table.names))
     kind = "regression" if score is not None else "single_label"
     examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
