@@ -71,6 +71,8 @@ def test_an_argument_that_is_no_flag_gets_the_first_command_of_the_help(values):
         ("--lr=1e-5", "there is no flag --lr; here it is --learning_rate"),
         ("--fp16", "there is no flag --fp16; here it is --precision=float16"),
         ("--validation_file=a.csv", "there is no flag --validation_file; here it is --eval_file"),
+        ("--data=a.csv", "there is no flag --data; here it is --train_file"),
+        ("--model_dir=a", "there is no flag --model_dir; here it is --init_checkpoint"),
         ("--warmup_steps=10", "there is no flag --warmup_steps; here it is --warmup_proportion"),
         ("--wings=2", "there is no flag --wings (--helpfull lists all flags)"),
         ("--train-file=a.csv", "there is no flag --train-file; here it is --train_file"),
