@@ -163,7 +163,7 @@ PROGRAMS = {
 
 @contextlib.contextmanager
 def naming_classifier(own: Iterable[str]) -> Iterator[None]:
-    """Adds to a mistake which flags it names that only run_classifier.py has, given the program's own flags.
+    """Adds run_classifier.py to a mistake with flags of tables that the program lacks, given its own flags.
 
     Programs share what reads tables. A mistake that names a program needs no other.
     """
@@ -172,7 +172,11 @@ def naming_classifier(own: Iterable[str]) -> Iterator[None]:
     except Mistake as mistake:
         named: list[str] = []
         mistake.message.spelled(lambda name: named.append(name) or name)
-        known = {field.name for field in setting_fields(PROGRAMS["run_classifier"].settings)}.difference(own)
+        from bert_keras.tasks.classification.settings import LabelledTextSettings, OwnLabelSettings  # for mistakes only
+        from bert_keras.tasks.tables.settings import ColumnSettings
+
+        of_tables = LabelledTextSettings, OwnLabelSettings, ColumnSettings
+        known = {field.name for group in of_tables for field in setting_fields(group)}.difference(own)
         missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
         if not missing or ".py" in str(mistake):
             raise
