@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -10,6 +11,7 @@ import re
 import shlex
 import socket
 import subprocess
+import sys
 import textwrap
 import warnings
 
@@ -20,6 +22,7 @@ from guards import at_least
 from packaging.requirements import Requirement
 from record import WIDTH, Recorder, main, rewritten, run_script, selected_lines, steps_of
 
+from bert_keras import tasks
 from bert_keras.programs.command import PROGRAMS
 from bert_keras.tasks.reports.commands import command_line
 
@@ -134,11 +137,13 @@ def without_assignments(part):
 
 @pytest.mark.slow  # trains and exports a model for each command
 @pytest.mark.parametrize("page", at_least(25, (page for page in pages() if any(map(is_run, blocks_of(page))))))
-def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, capsys, request):
     from page_files import write_files  # the quick tests do not need TensorFlow
     from tiny_exports import converters_in_this_process, saved_models_in_this_process
 
     monkeypatch.chdir(tmp_path)
+    # A task that a page adds is unknown to later tests of this process.
+    monkeypatch.setattr(tasks, "_TASKS", {**tasks._TASKS})
     blocks = [block for block in blocks_of(page) if is_run(block)]
     if any("import pandas" in block.text for block in blocks):
         pytest.importorskip("pandas")
@@ -152,7 +157,9 @@ def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, 
         for block in blocks:
             with telling(block.place):
                 if block.kind == "file":
-                    (tmp_path / block.marks["file"]).write_text(block.text, encoding="utf-8")
+                    name = block.marks["file"]
+                    (tmp_path / name).write_text(block.text, encoding="utf-8")
+                    request.addfinalizer(functools.partial(sys.modules.pop, name.removesuffix(".py"), None))
                 elif block.kind == "python":
                     exec(compile(shorter(block.text), block.place, "exec"), names)
                 else:
