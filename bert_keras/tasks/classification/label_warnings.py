@@ -80,7 +80,7 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
 def _combined(labels: Sequence[str]) -> tuple[str, str]:
     """Returns a label that others seem to be parts of, and what separates them in it; without any, two empty texts.
 
-    A part is a label of its own, or is at the first place of one label and a later place of another. So neither
+    A part is another label, or is at the first place of one label and a later place of another. So neither
     "Albany, NY" and "Buffalo, NY" count, nor "Arts, crafts" without "Arts", nor the numbers "5" and "4,5".
     """
     if all(to_number(label.replace(",", ".")) is not None for label in labels):

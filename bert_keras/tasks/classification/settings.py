@@ -60,9 +60,9 @@ class _KindParser(flags.EnumParser):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OwnLabelSettings:
-    """What the labels in the user's tables are."""
+    """The kind of the labels in tables of the user, and how cells have them."""
 
-    title = "Labels of your own data"
+    title = "Labels in your tables"
 
     kind: str = setting(
         "Kind of labels in your own data.",
