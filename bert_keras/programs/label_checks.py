@@ -46,7 +46,8 @@ from bert_keras.tasks.classification.suspects import (
 from bert_keras.tasks.few_shot.run import few_shot_config, open_encoder, regression
 from bert_keras.tasks.finetuning.opening import num_steps_of, with_length
 from bert_keras.tasks.tables.encoding import make_features
-from bert_keras.tasks.tables.examples import Example, learn_labels, to_number
+from bert_keras.tasks.tables.examples import Example, learn_labels
+from bert_keras.tasks.tables.header import are_measured
 
 log = logging.getLogger("bert_keras")
 
@@ -287,8 +288,7 @@ def _warn_of_other_kinds(labels: Sequence[str]) -> None:
     parts = {label: re.split(r"\s*[;,|]\s*", label) for label in labels}
     counts = collections.Counter(itertools.chain(*parts.values()))
     joined = [label for label in labels if len(parts[label]) > 1 and any(counts[part] > 1 for part in parts[label])]
-    numbers = [to_number(label) for label in labels]
-    if joined or (None not in numbers and any((number or 0) % 1 for number in numbers)):
+    if joined or are_measured(labels):
         message = 'the label "%s" counts as a class: several labels of a text, or numbers on a scale, cannot be checked'
         log.warning(message, (joined or labels)[0])
 

@@ -175,6 +175,12 @@ MISTAKES = [
         {},
         'column "stars" may say which pairs are similar, but its name is unusual; give label_column=stars for',
     ),
+    (
+        ([{"query": "he", "text": "a", "class": "x"}],),
+        {},
+        "to take it as scores, give label_column=class; to take all pairs as similar, name the texts with text_column "
+        "and text_pair_column$",
+    ),
     (([{"query": "he", "passage": "a"}],), {}, "name them with text_column and text_pair_column"),
     (([{"text": "he"}],), {}, "no column of texts for the queries; name the columns with text_column and text_pair"),
     ((ROWS,), {"text_column": "query"}, "need a column each; give both text_column and text_pair_column"),

@@ -9,7 +9,8 @@ from bert_keras.storage import paths
 from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.tasks.benchmarks.glue import Column, GlueFile, GlueTask
 from bert_keras.tasks.tables.columns import REPEATED_HEADER, list_columns
-from bert_keras.tasks.tables.examples import Example, to_number
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.header import to_number
 from bert_keras.tasks.tables.tables import BadRow, without_bad_rows
 
 log = logging.getLogger("bert_keras")

@@ -21,7 +21,8 @@ from bert_keras.tasks.benchmarks.glue_files import read_glue_file
 from bert_keras.tasks.question_answering.metrics import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, TAG_NAMES
-from bert_keras.tasks.tables.examples import Example, Label, check_labels, to_number
+from bert_keras.tasks.tables.examples import Example, Label, check_labels
+from bert_keras.tasks.tables.header import to_number
 from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.tagging.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 

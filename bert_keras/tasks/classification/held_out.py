@@ -3,14 +3,15 @@
 import collections
 import logging
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.mistakes import Message, Mistake, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings
-from bert_keras.tasks.tables.examples import Example, to_number
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.header import are_numbers
 
 log = logging.getLogger("bert_keras")
 
@@ -55,7 +56,7 @@ def hold_out(
     held_out = _Split(order, numbers, labels, wanted).choose() if 0 < wanted < len(examples) else set(order[:wanted])
     if not 0 < len(held_out) < len(examples):
         reason: str | Message = ", because no label has two different texts" if 0 < wanted < len(examples) else ""
-        if reason and of_kind.has_one and all(to_number(str(example.label)) is not None for example in examples):
+        if reason and of_kind.has_one and are_numbers(str(example.label) for example in examples):
             reason = Message("{} (labels that are numbers need {kind}=regression)", reason)
         raise Mistake(
             _TOO_FEW[purpose],
@@ -78,7 +79,7 @@ def hold_out(
     train = [example for number, example in enumerate(examples) if number not in held_out]
     dev = [example for number, example in enumerate(examples) if number in held_out]
     if purpose == "evaluation":
-        _warn_of_missing(labels, held_out, paths.name(path))
+        _warn_of_missing(of_kind.counts(examples), of_kind.counts(dev), paths.name(path))
     return train, dev
 
 
@@ -92,10 +93,8 @@ def hold_out_for_calibration(
     return hold_out(train, _CALIBRATION_SHARE, source, kind, "calibration")
 
 
-def _warn_of_missing(labels: Sequence[Sequence[str]], held_out: set[int], name: str) -> None:
-    counts = collections.Counter(label for of_example in labels for label in of_example)
-    held = {label for number in held_out for label in labels[number]}
-    missing = [f"{label} ({count:,})" for label, count in sorted(counts.items()) if label not in held and label]
+def _warn_of_missing(counts: Mapping[str, int], held: Mapping[str, int], name: str) -> None:
+    missing = [f"{label} ({count:,})" for label, count in sorted(counts.items()) if label not in held]
     if missing:
         message = "%s: no held-out example has these labels, which are too rare (with their examples): %s"
         log.warning(message, name, some_of(missing, _LABELS_SHOWN))

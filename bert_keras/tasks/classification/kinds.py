@@ -8,7 +8,7 @@ import numpy as np
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import setting_fields
-from bert_keras.tasks.classification.settings import ClassifierSettings
+from bert_keras.tasks.classification.settings import ClassifierSettings, OwnLabelSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.settings import KINDS, ColumnSettings
@@ -92,8 +92,8 @@ def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     settings = dataclasses.replace(settings, **{name: defaults[name] for name in forgotten})
     # The columns of the earlier data do not apply to the new data, nor do settings that have no effect on them.
-    columns = {field.name for field in setting_fields(ColumnSettings)} - {"skip_bad_rows"}
-    columns |= {"label_separator", "choice_columns", "eval_share"}
+    columns = {field.name for group in (ColumnSettings, OwnLabelSettings) for field in setting_fields(group)}
+    columns = columns - {"skip_bad_rows", "kind"} | {"eval_share"}
     unused = {name for name, _ in settings.without_effect()} & _OF_DATA
     return dataclasses.replace(settings, **{name: defaults[name] for name in (columns | unused) - settings.given})
 

@@ -8,7 +8,8 @@ from bert_keras.data_prep.text.same_text import find_contradictions
 from bert_keras.mistakes import Message, some_of
 from bert_keras.tasks.classification.labels import SeveralLabels
 from bert_keras.tasks.classification.single_label import SingleLabel
-from bert_keras.tasks.tables.examples import Example, to_number
+from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tables.header import are_numbers
 
 log = logging.getLogger("bert_keras")
 
@@ -83,7 +84,7 @@ def _combined(labels: Sequence[str]) -> tuple[str, str]:
     A part is another label, or is at the first place of one label and a later place of another. So neither
     "Albany, NY" and "Buffalo, NY" count, nor "Arts, crafts" without "Arts", nor the numbers "5" and "4,5".
     """
-    if all(to_number(label.replace(",", ".")) is not None for label in labels):
+    if are_numbers(label.replace(",", ".") for label in labels):
         return "", ""
     for separator in ",;|":
         parts = {label: [part.strip() for part in label.split(separator)] for label in labels}

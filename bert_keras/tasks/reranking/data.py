@@ -11,7 +11,7 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
@@ -69,7 +69,7 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     if header.answer != YES and not given:
         raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})
     score = settings.label_column or _column_of_scores(table)
-    flags = "{text_column} and {text_pair_column}", "{label_column}"
+    flags = Message("{text_column} and {text_pair_column}"), Setting("label_column")
     found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, flags=flags)
     if not (found.has_scores or found.has_pairs):
         raise Mistake(

@@ -74,8 +74,9 @@ def find_header(table: Table, given: Columns = NO_COLUMNS, has_header: str = "au
         return Header(
             YES if has_header == "true" else NO, Message("{has_header}={} says so", has_header), is_given=True
         )
-    rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
-    return judge_header(table.names, rows, [part for part in given.parts(table.names) if not part.isdecimal()])
+    return judge_header(
+        table.names, table.first_cells, [part for part in given.parts(table.names) if not part.isdecimal()]
+    )
 
 
 def find_columns(
@@ -88,7 +89,7 @@ def find_columns(
     these at once, and guesses the flags from the first rows.
     """
     header = header or find_header(table, given)
-    rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
+    rows = table.first_cells
     if table.is_json and not rows:
         without_bad_rows(table.name, table.first_rows)  # raises an error about the first row
     if header.answer != YES:

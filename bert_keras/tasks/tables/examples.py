@@ -15,6 +15,7 @@ import numpy as np
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.mistakes import Mistake, closest, some_of
 from bert_keras.storage import text_files
+from bert_keras.tasks.tables.header import to_number
 
 log = logging.getLogger("bert_keras")
 
@@ -225,12 +226,3 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str]) -> None:
 
 def _names_in(label: Any) -> Sequence[str]:
     return label if isinstance(label, tuple) else () if label is None else (label,)
-
-
-def to_number(text: str | float) -> float | None:
-    """Returns a number as float; None if it is not a number or not finite."""
-    try:
-        number = float(text)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.mistakes import Message, some_of
-from bert_keras.tasks.tables.header import is_like_number
+from bert_keras.tasks.tables.header import are_measured, is_like_number
 
 _SHOWN = 6
 
@@ -43,10 +43,7 @@ def guess_columns(
             chosen |= {"label_column": ",".join(flags), "kind": "multi_label"}
         elif len(labels) == 1:
             chosen["label_column"] = labels[0]
-            from bert_keras.tasks.tables.examples import to_number  # pre-training reads no tables
-
-            numbers = [to_number(cell) for cell in cells[labels[0]]]
-            if all(number is not None for number in numbers) and any(number % 1 for number in numbers if number):
+            if are_measured(cells[labels[0]]):
                 chosen["kind"] = "regression"
         else:
             found = [f'"{name}" ({len({*cells[name]}):,} values)' for name in labels]

@@ -2,7 +2,8 @@
 
 import collections
 import dataclasses
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Message
@@ -82,6 +83,25 @@ def is_like_number(cell: str) -> bool:
     """Returns whether a cell is a number, a date or several numbers: it has digits, and no letter but an exponent."""
     has_digit = any(map(str.isdigit, cell))
     return has_digit and not any(char.isalpha() and char not in "eE" for char in cell)
+
+
+def to_number(text: str | float) -> float | None:
+    """Returns a number as float; None if it is not a number or not finite."""
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def are_numbers(cells: Iterable[str]) -> bool:
+    """Returns whether all cells are finite numbers."""
+    return all(to_number(cell) is not None for cell in cells)
+
+
+def are_measured(cells: Sequence[str]) -> bool:
+    """Returns whether cells are numbers of which one has a fraction, as on a scale."""
+    return are_numbers(cells) and any(float(cell) % 1 for cell in cells)
 
 
 def is_missing(cell: str) -> bool:

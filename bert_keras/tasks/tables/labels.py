@@ -12,7 +12,8 @@ from typing import Any
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import text_files
 from bert_keras.tasks.tables.columns import Columns, parts_of
-from bert_keras.tasks.tables.examples import Label, to_number
+from bert_keras.tasks.tables.examples import Label
+from bert_keras.tasks.tables.header import to_number
 
 log = logging.getLogger("bert_keras")
 

@@ -57,6 +57,11 @@ class Table:
             self.names = tuple(map(str.strip, self.header.cells))
         self.first_rows: list[Row | BadRow] = list(itertools.islice(self._rows, _FIRST_ROWS))
 
+    @property
+    def first_cells(self) -> list[list[Any]]:
+        """The cells of the first rows, but for those that cannot be read."""
+        return [row.cells for row in self.first_rows if isinstance(row, Row)]
+
     def rows(self) -> Iterator[Row | BadRow]:
         """Yields all rows below the names; only once, because the file is split into rows on the way."""
         yield from self.first_rows

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import text_files
-from bert_keras.storage.csv_rows import Row
 from bert_keras.tasks.tables.columns import (
     Columns,
     find_columns,
@@ -124,7 +123,7 @@ def _check_places(path: str, columns: Columns, places: dict[str, int]) -> None:
 
 def _warn_of_texts(table: Table, places: Sequence[int]) -> None:
     """Warns of texts that are probably not what was meant, judged by the first rows."""
-    rows = [row.cells for row in table.first_rows if isinstance(row, Row)]
+    rows = table.first_cells
     for place in places:
         texts = [row[place].strip() for row in rows if len(row) == len(table.names) and isinstance(row[place], str)]
         for (what, remedy), is_odd in _ODD_TEXTS.items():

@@ -14,14 +14,13 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.storage import paths
-from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded
 from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, problems_with, without_names
-from bert_keras.tasks.tables.examples import INFERENCES, to_number
-from bert_keras.tasks.tables.header import YES
+from bert_keras.tasks.tables.examples import INFERENCES
+from bert_keras.tasks.tables.header import YES, are_measured, are_numbers
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
 from bert_keras.tasks.vectors.settings import VectorSettings
@@ -31,6 +30,8 @@ log = logging.getLogger("bert_keras")
 # Number of a missing text, which pads an example that has fewer texts than others.
 NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
+# The settings of the texts and of the score.
+_FLAGS = Setting("text_columns"), Setting("score_column")
 _LABELS_OF_PAIRS = INFERENCES | {"true", "false", "yes", "no"}
 _NUMBER_OF_ROW = re.compile(r"(.*_)?(q|doc|sent|pair|u|gu)?id\d*|index|number|row|line|year")
 
@@ -82,7 +83,7 @@ def read_file(
     label: str | None = None,
     has_labels: bool = True,
     has_header: str = "auto",
-    flags: tuple[str, str] = ("{text_columns}", "{score_column}"),
+    flags: tuple[Message | Setting, Setting] = _FLAGS,
 ) -> Texts:
     """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
 
@@ -118,8 +119,8 @@ def read_file(
     if header.answer == YES:
         problems = problems_with(columns, table.names, columns.label is not None, has_numbers=not table.is_json)
         if problems:  # here, because the texts are named by another setting than those of classes
-            message = f"{{}}: {{}}; its columns are {{}}; name the texts with {flags[0]}"
-            raise Mistake(message, path, "; ".join(problems), list_columns(table.names))
+            message = "{}: {}; its columns are {}; name the texts with {}"
+            raise Mistake(message, path, "; ".join(problems), list_columns(table.names), flags[0])
     kind = "regression" if score is not None else "single_label"
     examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
@@ -132,11 +133,11 @@ def read_file(
         return Texts("scores", rows, labels, placed)
     if second is None:
         return Texts("texts" if label is None else "classes", rows, [] if label is None else labels, placed)
-    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [], placed)
+    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels, flags), [], placed)
 
 
 def _find_columns(
-    table: Table, score: str | None, label: str | None, flags: tuple[str, str], has_labels: bool
+    table: Table, score: str | None, label: str | None, flags: tuple[Message | Setting, Setting], has_labels: bool
 ) -> tuple[tuple[str, ...], str | None, str | None]:
     """Returns the columns of the texts, the scores and the labels, by their usual names."""
     path, names = table.path, table.names
@@ -149,18 +150,18 @@ def _find_columns(
     if not texts:
         texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
     if not texts:
-        message = f"{{}}: no column could be a text among {{}}; name them with {flags[0]}"
-        raise Mistake(message, path, list_columns(names))
+        message = "{}: no column could be a text among {}; name them with {}"
+        raise Mistake(message, path, list_columns(names), flags[0])
     if len(texts) == 2 and score is None and label is None:
         score = next((by_name[name] for name in SCORE_NAMES if name in by_name), None)
     if len(texts) < 3 and score is None and label is None:
         label = next((by_name[name] for name in CLASS_NAMES if name in by_name), None)
     if has_labels and len(texts) == 2 and score is None and label is None and (found := _like_scores(table, texts)):
-        message = (
-            'the column "{}" may say which pairs are similar, but its name is unusual; give '
-            f"{flags[1]}={{}} for numbers, or name the texts with {flags[0]} to take all pairs as similar"
+        raise Mistake(
+            '{}: the column "{}" may say which pairs are similar, but its name is unusual; give {}={} for numbers, or '
+            "name the texts with {} to take all pairs as similar",
+            *(path, found, flags[1], found, flags[0]),
         )
-        raise Mistake("{}: " + message, path, found, found)
     roles = [f'"{name}" as a text' for name in texts]
     roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
     log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
@@ -169,21 +170,25 @@ def _find_columns(
 
 def _like_scores(table: Table, texts: Sequence[str]) -> str | None:
     """Returns a column besides the texts that has scores or labels of pairs, judged by its first cells, or None."""
-    rows = [row.cells for row in table.first_rows if isinstance(row, Row) and len(row.cells) == len(table.names)]
+    rows = [row for row in table.first_cells if len(row) == len(table.names)]
     for place, name in enumerate(table.names):
         cells = [str(row[place]).strip().lower() for row in rows]
-        values, numbers = {*cells}, [to_number(cell) for cell in cells]
-        are_numbers = all(number is not None for number in numbers)
+        values = {*cells}
+        if name in texts or _NUMBER_OF_ROW.fullmatch(folded(name)) or len(values) < 2:
+            continue
         # Numbers that are all different count something, unless they have fractions.
-        can_score = any(number % 1 for number in numbers if number) or len(values) < len(cells) or values == {"0", "1"}
-        is_other = name in texts or _NUMBER_OF_ROW.fullmatch(folded(name)) or len(values) < 2
-        if not is_other and (values <= _LABELS_OF_PAIRS or are_numbers and can_score):
+        can_score = len(values) < len(cells) or values == {"0", "1"} or are_measured(cells)
+        if values <= _LABELS_OF_PAIRS or (can_score and are_numbers(cells)):
             return name
     return None
 
 
 def _from_inferences(
-    path: str, column: str, rows: Sequence[tuple[str, ...]], labels: Sequence[Any]
+    path: str,
+    column: str,
+    rows: Sequence[tuple[str, ...]],
+    labels: Sequence[Any],
+    flags: tuple[Message | Setting, Setting],
 ) -> list[tuple[str, ...]]:
     """Makes pairs and triplets of inferences, as Sentence-BERT does.
 
@@ -193,12 +198,8 @@ def _from_inferences(
     if unknown := sorted(set(labels) - INFERENCES):
         raise Mistake(
             '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
-            "to take it as scores, give {score_column}={}; to take all pairs as similar, name the texts with "
-            "{text_columns}",
-            path,
-            column,
-            unknown[0],
-            column,
+            "to take it as scores, give {}={}; to take all pairs as similar, name the texts with {}",
+            *(path, column, unknown[0], flags[1], column, flags[0]),
         )
     entailed, contradicted = collections.defaultdict(list), collections.defaultdict(list)
     for row, label in zip(rows, labels, strict=True):
