@@ -7,6 +7,7 @@ import pytest
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.data import read_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.tables.column_names import VECTOR_PAIRS, usual_pair
 from bert_keras.tasks.tables.columns import NO_COLUMNS, Columns, find_columns, find_header
 from bert_keras.tasks.tables.input_texts import read_table
 from bert_keras.tasks.tables.tables import Table
@@ -227,3 +228,43 @@ def test_scores_with_an_unusual_name_are_not_ignored(write, column, cells, is_re
         read_file(Table(file), ("texts", "sentence2"))
     for named in ({"text_columns": ("sentence1", "sentence2")}, {"has_labels": False}):
         assert read_file(Table(file), **named).kind == "pairs"
+
+
+@pytest.mark.parametrize(
+    ("names", "cells", "kind"),
+    [
+        ("first,second,score", "1 0 0.5", "scores"),
+        ("first,second,Similarity Score", "1 0 0.5", "scores"),
+        ("first,second,label", "entailment neutral entailment", "inferences"),
+        ("first,second,label", "news news forum", "pairs"),
+        ("first,score,second", "1 0 0.5", "pairs"),
+    ],
+)
+def test_named_texts_keep_scores_with_a_usual_name(write, names, cells, kind):
+    rows = [f"a text {number},another {number},{cell}" for number, cell in enumerate(cells.split())]
+    texts = read_file(Table(write("pairs.csv", "\n".join([names, *rows]))), tuple(names.split(",")[:2]))
+    assert (texts.kind, len(texts.rows)) == {"inferences": ("pairs", 2)}.get(kind, (kind, 3))
+
+
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        ("query,passage", ("query", "passage")),
+        ("Question,Context", ("Question", "Context")),
+        ("Sentence 1,Sentence 2", ("Sentence 1", "Sentence 2")),
+        ("sentence_A,sentence_B", ("sentence_A", "sentence_B")),
+        ("id,Text-1,Text-2", ("Text-1", "Text-2")),
+    ],
+)
+def test_usual_names_of_pairs_may_have_blanks_and_capitals(write, names, pair):
+    assert usual_pair(names.split(","), VECTOR_PAIRS) == pair
+    rows = [",".join(f"the {name} {number}" for name in names.split(",")) for number in range(3)]
+    rows = [f"{row},{number / 2}" for number, row in enumerate(rows)]
+    assert read_file(Table(write("pairs.csv", "\n".join([names + ",Score", *rows])))).kind == "scores"
+
+
+def test_a_table_of_texts_without_usual_names_is_answered_with_its_columns(write):
+    rows = [f"{number},a first text {number},a second text {number},{number % 2}" for number in range(4)]
+    table = write("pairs.csv", "\n".join(["key,left,right,equal", *rows]))
+    with pytest.raises(Mistake, match="a guess is text_columns='left,right', score_column='equal'$"):
+        read_file(Table(table))

@@ -181,7 +181,7 @@ MISTAKES = [
         "to take it as scores, give label_column=class; to take all pairs as similar, name the texts with text_column "
         "and text_pair_column$",
     ),
-    (([{"query": "he", "passage": "a"}],), {}, "name them with text_column and text_pair_column"),
+    (([{"query": "he", "hit": "a"}],), {}, "name them with text_column and text_pair_column"),
     (([{"text": "he"}],), {}, "no column of texts for the queries; name the columns with text_column and text_pair"),
     ((ROWS,), {"text_column": "query"}, "need a column each; give both text_column and text_pair_column"),
     ((ROWS, ROWS), {"metric": "f1"}, "metric=f1 is not one of the metrics of such data: mrr_at_10, ndcg_at_10, recall"),

@@ -11,18 +11,19 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES
+from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES, folded
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
 from bert_keras.tasks.tables.header import YES
 from bert_keras.tasks.tables.tables import Table
-from bert_keras.tasks.vectors.data import read_file
+from bert_keras.tasks.vectors.data import Roles, guess_roles, read_file
 
 log = logging.getLogger("bert_keras")
 
 # Relevance of a missing text, which pads a query that has fewer texts than others.
 NO_TEXT = -1.0
+_ROLES: Roles = ("text_column", "text_pair_column"), "label_column"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +68,9 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     columns = Columns(text, pair, label, choices=tuple(settings.choice_columns))
     header = find_header(table, columns, settings.has_header)
     if header.answer != YES and not given:
-        raise without_names(table, header, {"text_column": "0", "text_pair_column": "1"})
+        raise without_names(table, header, guess_roles(table, _ROLES, has_relevance, is_numbered=True))
     score = settings.label_column or _column_of_scores(table)
-    flags = Message("{text_column} and {text_pair_column}"), Setting("label_column")
-    found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, flags=flags)
+    found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, roles=_ROLES)
     if not (found.has_scores or found.has_pairs):
         raise Mistake(
             "{}: no column of texts for the queries; name the columns with {text_column} and {text_pair_column}", path
@@ -105,7 +105,7 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
 
 
 def _column_of_scores(table: Table) -> str | None:
-    names = {name.strip().lower(): name for name in table.names}
+    names = {folded(name): name for name in table.names}
     if any(name.startswith("negative") for name in names):
         return None
     return next((names[name] for name in RELEVANCE_NAMES if name in names), None)

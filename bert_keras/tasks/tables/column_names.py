@@ -1,5 +1,7 @@
 """The usual names of columns, which tables, JSON and data in memory share; `folded` is the form of names here."""
 
+from collections.abc import Iterable, Sequence
+
 TEXT_NAMES = (
     *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
     *("message", "comment", "tweet", "document", "description"),
@@ -7,11 +9,15 @@ TEXT_NAMES = (
 LABEL_NAMES = ("label", "labels", "class", "category", "target", "sentiment", "score", "rating")
 PAIRS = (
     *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
-    *(("question1", "question2"), ("question", "sentence")),
+    *(("question1", "question2"), ("question", "sentence"), ("sentence_1", "sentence_2"), ("text1", "text2")),
+    *(("sentence_a", "sentence_b"), ("text_1", "text_2")),
 )
+QUESTION_NAMES = ("question", "query")
+CONTEXT_NAMES = ("context", "passage", "paragraph")
 # Texts for vectors and for ranking, besides `PAIRS`; columns that begin with "negative" have texts that do not fit.
 VECTOR_PAIRS = (
     *(("anchor", "positive"), ("query", "positive"), ("query", "document"), ("query", "text"), ("question", "answer")),
+    *((question, context) for question in QUESTION_NAMES for context in CONTEXT_NAMES),
     *PAIRS,
 )
 SCORE_NAMES = ("score", "similarity", "similarity_score")
@@ -34,8 +40,6 @@ WORD_NUMBER_NAMES = tuple(
 )
 
 # Questions.
-QUESTION_NAMES = ("question", "query")
-CONTEXT_NAMES = ("context", "passage", "paragraph")
 ANSWERS_NAMES = ("answers",)
 ANSWER_NAMES = ("answer", "answer_text")
 START_NAMES = ("answer_start", "start")
@@ -45,3 +49,9 @@ ID_NAMES = ("id", "qid", "question_id", "guid")
 def folded(name: str) -> str:
     """Returns a name in lower case, with underscores for blanks and hyphens."""
     return "_".join(name.lower().replace("-", " ").replace("_", " ").split())
+
+
+def usual_pair(names: Iterable[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """Returns the columns of two texts by their usual names, or None."""
+    by_name = {folded(name): name for name in names}
+    return next(((by_name[a], by_name[b]) for a, b in pairs if a in by_name and b in by_name), None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_keras.mistakes import Given, Message, Mistake, closest
 from bert_keras.storage.csv_rows import Row
-from bert_keras.tasks.tables.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES
+from bert_keras.tasks.tables.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES, folded, usual_pair
 from bert_keras.tasks.tables.guesses import guess_columns
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header, judge_header, names_columns
 from bert_keras.tasks.tables.tables import BadRow, Table, without_bad_rows
@@ -241,13 +241,11 @@ def problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_n
 def _find_text(names: Sequence[str], given: Columns) -> tuple[str | None, str | None, str | None]:
     """Returns the columns of the text and of the second text, which is None if not found, and the problem or None."""
     taken = set(given.parts(names))
-    free = {name.strip().lower(): name for name in names if name not in taken}
-    if given.pair is None:
-        for first, second in PAIRS:
-            others = [name for name in TEXT_NAMES if name in free and name not in (first, second)]
-            if first in free and second in free and not others:
-                return free[first], free[second], None
-    if len(free) == 1 and len(names) == 1:
+    free = [name for name in names if name not in taken]
+    texts = {name for name in free if folded(name) in TEXT_NAMES}
+    if given.pair is None and (pair := usual_pair(free, PAIRS)) and texts <= {*pair}:
+        return *pair, None
+    if len(free) == len(names) == 1:
         return names[0], None, None
     text, problem = _find_one(names, TEXT_NAMES, "text", taken)
     return text, None, problem
@@ -257,7 +255,7 @@ def _find_one(
     names: Iterable[str], known: Collection[str], what: str, taken: Collection[str | None]
 ) -> tuple[str | None, str | None]:
     """Returns the only column with a known name, and None; or None and the problem."""
-    matches = [name for name in names if name.strip().lower() in known and name not in taken]
+    matches = [name for name in names if folded(name) in known and name not in taken]
     if len(matches) == 1:
         return matches[0], None
     return None, f"{'several columns' if matches else 'no column'} could be the {what}"
@@ -276,7 +274,7 @@ def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool
 
 def _check_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]:
     """Yields the rows below the first; a BadRow for each that has another number of cells or names the columns."""
-    header = [name.lower() for name in table.names]
+    header = [*map(folded, table.names)]
     for row in table.rows():
         if isinstance(row, BadRow):
             yield row

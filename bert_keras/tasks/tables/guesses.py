@@ -55,6 +55,12 @@ def guess_columns(
     return {role: chosen[role] for role in order}, others
 
 
+def likely_texts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Returns the columns that probably are texts, by the first rows of their table."""
+    whole = [row for row in rows if len(row) == len(names)]
+    return [name for place, name in enumerate(names) if whole and _is_text([str(row[place]).strip() for row in whole])]
+
+
 def _may_be_label(cells: Sequence[str]) -> bool:
     """Returns whether cells may be labels: not texts, not all the same, not a count of the rows, and some recur."""
     values = {*cells}

@@ -123,8 +123,8 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], given: Col
     if named := [name for name in given if name in first]:
         return Header(YES, Message('it has the column "{}"', named[0]), is_given=True)
     others = [[cell.strip() for cell in row] for row in rows if len(row) == len(first)]
-    lower = [cell.lower() for cell in first]
-    others = [row for row in others if not names_columns(row, lower)]
+    header = [*map(folded, first)]
+    others = [row for row in others if not names_columns(row, header)]
     columns = [_Column(cell, [row[place] for row in others if row[place]]) for place, cell in enumerate(first)]
     names, data = _why_names(columns), _why_data(columns)
     if _counts_columns(columns):
@@ -138,10 +138,10 @@ def judge_header(first: Sequence[str], rows: Sequence[Sequence[str]], given: Col
 
 
 def names_columns(cells: Sequence[Any], header: Sequence[str] | None) -> bool:
-    """Returns whether a row names columns: as the header in lower case, or with usual names of a text and a label."""
+    """Returns whether a row names columns: as the header, folded, or with usual names of a text and a label."""
     if not all(isinstance(cell, str) for cell in cells):
         return False
-    names = [cell.strip().lower() for cell in cells]
+    names = [*map(folded, cells)]
     has_usual = len(names) > 1 and {*names} <= KNOWN_NAMES and not {*names}.isdisjoint(LABEL_NAMES)
     return names == header or (has_usual and not {*names}.isdisjoint(TEXT_NAMES))
 

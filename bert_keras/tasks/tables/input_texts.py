@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TextIO
 from bert_keras.mistakes import Message, MissingFile, Mistake
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
-from bert_keras.tasks.tables.column_names import KNOWN_NAMES
+from bert_keras.tasks.tables.column_names import KNOWN_NAMES, folded
 from bert_keras.tasks.tables.columns import Columns, find_columns, find_header, parts_of, without_names
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header
@@ -235,7 +235,7 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
 
 def _known(column: str | None, names: Sequence[str]) -> str | None:
     """Returns a column of the training if the file has it; a number counts only if the first row has no known name."""
-    has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
+    has_usual_name = any(folded(name) in KNOWN_NAMES for name in names)
 
     def is_there(part: str) -> bool:
         return part in names or (part.isdecimal() and int(part) < len(names) and not has_usual_name)

@@ -14,12 +14,13 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Message, Mistake, Setting
-from bert_keras.storage import paths
+from bert_keras.mistakes import Given, Message, Mistake, Setting
+from bert_keras.storage import inspection, paths
 from bert_keras.storage.text_files import is_blank
-from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded
+from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded, usual_pair
 from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, problems_with, without_names
 from bert_keras.tasks.tables.examples import INFERENCES
+from bert_keras.tasks.tables.guesses import likely_texts
 from bert_keras.tasks.tables.header import YES, are_measured, are_numbers
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
@@ -31,7 +32,8 @@ log = logging.getLogger("bert_keras")
 NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
 # The settings of the texts and of the score.
-_FLAGS = Setting("text_columns"), Setting("score_column")
+Roles = tuple[tuple[str, ...], str]
+_ROLES: Roles = ("text_columns",), "score_column"
 _LABELS_OF_PAIRS = INFERENCES | {"true", "false", "yes", "no"}
 _NUMBER_OF_ROW = re.compile(r"(.*_)?(q|doc|sent|pair|u|gu)?id\d*|index|number|row|line|year")
 
@@ -83,7 +85,7 @@ def read_file(
     label: str | None = None,
     has_labels: bool = True,
     has_header: str = "auto",
-    flags: tuple[Message | Setting, Setting] = _FLAGS,
+    roles: Roles = _ROLES,
 ) -> Texts:
     """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
 
@@ -95,19 +97,21 @@ def read_file(
             neutral. Such pairs become pairs and triplets, see `_from_inferences`.
         has_labels: False: read only the texts.
         has_header: one of `columns.HEADERS`.
-        flags: the settings of the texts and of the score, for messages.
+        roles: the settings of the texts and of the score, for messages.
     """
     path, texts = table.path, tuple(text_columns)
-    if path.endswith(".txt") and not texts and has_header == "auto":
+    if inspection.ending_of(path) == ".txt" and len(table.names) == 1 and not texts and has_header == "auto":
         texts, has_header = ("0",), "false"
     named = Columns(*texts[:1], label=score or label, choices=texts[1:])
     header = find_header(table, named, has_header)
     if header.answer == YES and not texts:
-        texts, score, label = _find_columns(table, score, label, flags, has_labels)
+        texts, score, label = _find_columns(table, score, label, roles, has_labels)
+    elif header.answer == YES and len(texts) == 2 and score is None and label is None and has_labels:
+        score, label = _scores_of_pairs(table, texts)
     elif not texts and len(table.names) == 1:
         texts = ("0",)
     elif not texts:
-        raise without_names(table, header, {"text_columns": ",".join(map(str, range(len(table.names))))})
+        raise without_names(table, header, guess_roles(table, roles, has_labels, is_numbered=True))
     if not has_labels:
         score = label = None
     if score is not None and len(texts) != 2:
@@ -120,7 +124,7 @@ def read_file(
         problems = problems_with(columns, table.names, columns.label is not None, has_numbers=not table.is_json)
         if problems:  # here, because the texts are named by another setting than those of classes
             message = "{}: {}; its columns are {}; name the texts with {}"
-            raise Mistake(message, path, "; ".join(problems), list_columns(table.names), flags[0])
+            raise Mistake(message, path, "; ".join(problems), list_columns(table.names), _texts_of(roles))
     kind = "regression" if score is not None else "single_label"
     examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
     rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
@@ -133,45 +137,82 @@ def read_file(
         return Texts("scores", rows, labels, placed)
     if second is None:
         return Texts("texts" if label is None else "classes", rows, [] if label is None else labels, placed)
-    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels, flags), [], placed)
+    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels, roles), [], placed)
 
 
 def _find_columns(
-    table: Table, score: str | None, label: str | None, flags: tuple[Message | Setting, Setting], has_labels: bool
+    table: Table, score: str | None, label: str | None, roles: Roles, has_labels: bool
 ) -> tuple[tuple[str, ...], str | None, str | None]:
     """Returns the columns of the texts, the scores and the labels, by their usual names."""
     path, names = table.path, table.names
-    by_name = {name.strip().lower(): name for name in names}
-    texts: tuple[str, ...] = ()
-    for first, second in VECTOR_PAIRS:
-        if not texts and first in by_name and second in by_name:
-            negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
-            texts = by_name[first], by_name[second], *negatives
-    if not texts:
+    by_name = {folded(name): name for name in names}
+    texts: tuple[str, ...] = usual_pair(names, VECTOR_PAIRS) or ()
+    if texts:
+        texts += tuple(name for known, name in by_name.items() if known.startswith("negative"))
+    else:
         texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
     if not texts:
-        message = "{}: no column could be a text among {}; name them with {}"
-        raise Mistake(message, path, list_columns(names), flags[0])
-    if len(texts) == 2 and score is None and label is None:
-        score = next((by_name[name] for name in SCORE_NAMES if name in by_name), None)
+        guess = guess_roles(table, roles, has_labels and score is None and label is None)
+        advice = Message("a guess is {}", Given(guess)) if guess else Message("name them with {}", _texts_of(roles))
+        raise Mistake("{}: no column could be a text among {}; {}", path, list_columns(names), advice)
+    is_pair = len(texts) == 2
     if len(texts) < 3 and score is None and label is None:
-        label = next((by_name[name] for name in CLASS_NAMES if name in by_name), None)
-    if has_labels and len(texts) == 2 and score is None and label is None and (found := _like_scores(table, texts)):
+        score = _usual(table, SCORE_NAMES) if is_pair else None
+        label = _usual(table, CLASS_NAMES) if score is None else None
+    is_all_similar = has_labels and is_pair and score is None and label is None
+    if is_all_similar and (found := _like_scores(table, names, texts)):
         raise Mistake(
             '{}: the column "{}" may say which pairs are similar, but its name is unusual; give {}={} for numbers, or '
             "name the texts with {} to take all pairs as similar",
-            *(path, found, flags[1], found, flags[0]),
+            *(path, found, Setting(roles[1]), found, _texts_of(roles)),
         )
-    roles = [f'"{name}" as a text' for name in texts]
-    roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
-    log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
+    used = [f'"{name}" as a text' for name in texts]
+    used += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
+    log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(used))
     return texts, score, label
 
 
-def _like_scores(table: Table, texts: Sequence[str]) -> str | None:
+def _usual(table: Table, known: Sequence[str]) -> str | None:
+    by_name = {folded(name): name for name in table.names}
+    return next((by_name[name] for name in known if name in by_name), None)
+
+
+def _scores_of_pairs(table: Table, texts: Sequence[str]) -> tuple[str | None, str | None]:
+    """Returns the columns of the scores and the inferences of pairs that the user has named, by their usual names."""
+    score, label = _usual(table, SCORE_NAMES), _usual(table, CLASS_NAMES)
+    score = None if score in texts else score
+    if label is not None and (score is not None or not _are_inferences(table, label)):
+        label = None
+    if found := score or label:
+        log.info('%s: using "%s" as the %s', table.path, found, "label" if score is None else "score")
+    return score, label
+
+
+def _are_inferences(table: Table, label: str) -> bool:
+    place = table.names.index(label)
+    return all(str(row[place]) in INFERENCES for row in table.first_cells if len(row) == len(table.names))
+
+
+def guess_roles(table: Table, roles: Roles, has_labels: bool, is_numbered: bool = False) -> dict[str, str]:
+    """Returns the settings that probably name the texts and, with labels, the scores of a table, or none of them."""
+    names = [*map(str, range(len(table.names)))] if is_numbered else table.names
+    texts = likely_texts(names, table.first_cells)
+    if len(texts) < len(roles[0]):
+        return {}
+    guess = dict(zip(roles[0], texts if roles[0][1:] else [",".join(texts)], strict=False))
+    if has_labels and len(texts) == 2 and (found := _like_scores(table, names, texts)):
+        guess[roles[1]] = found
+    return guess
+
+
+def _texts_of(roles: Roles) -> Message:
+    return Message(" and ".join(f"{{{name}}}" for name in roles[0]))
+
+
+def _like_scores(table: Table, names: Sequence[str], texts: Sequence[str]) -> str | None:
     """Returns a column besides the texts that has scores or labels of pairs, judged by its first cells, or None."""
     rows = [row for row in table.first_cells if len(row) == len(table.names)]
-    for place, name in enumerate(table.names):
+    for place, name in enumerate(names):
         cells = [str(row[place]).strip().lower() for row in rows]
         values = {*cells}
         if name in texts or _NUMBER_OF_ROW.fullmatch(folded(name)) or len(values) < 2:
@@ -188,7 +229,7 @@ def _from_inferences(
     column: str,
     rows: Sequence[tuple[str, ...]],
     labels: Sequence[Any],
-    flags: tuple[Message | Setting, Setting],
+    roles: Roles,
 ) -> list[tuple[str, ...]]:
     """Makes pairs and triplets of inferences, as Sentence-BERT does.
 
@@ -199,7 +240,7 @@ def _from_inferences(
         raise Mistake(
             '{}: the column "{}" has {}, but labels of pairs must be entailment, contradiction or neutral; '
             "to take it as scores, give {}={}; to take all pairs as similar, name the texts with {}",
-            *(path, column, unknown[0], flags[1], column, flags[0]),
+            *(path, column, unknown[0], Setting(roles[1]), column, _texts_of(roles)),
         )
     entailed, contradicted = collections.defaultdict(list), collections.defaultdict(list)
     for row, label in zip(rows, labels, strict=True):
