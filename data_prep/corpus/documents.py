@@ -19,7 +19,8 @@ from bert_keras.storage.inspection import FileForm
 
 log = logging.getLogger("bert_keras")
 
-_FORMATS = {"json": "JSON lines", "parquet": "Parquet", "arrow": "Arrow", "wiki": "the output of WikiExtractor"}
+_FORMATS = {"json": "JSON lines", "parquet": "Parquet", "arrow": "Arrow", "csv": "CSV", "tsv": "TSV"}
+_FORMATS |= {"wiki": "the output of WikiExtractor"}
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # a worker process has another stream there
 _Typecode = Literal["H", "I", "Q"]
 
@@ -201,7 +202,7 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
     formats = {form.format for form in forms}
     if options.text_field and formats <= {"text", "wiki"}:
         raise Mistake(
-            "{text_field}={} names a field of JSON lines, Parquet or Arrow, but {} and the other files are "
+            "{text_field}={} names a field of JSON lines, or a column, but {} and the other files are "
             "text; leave it out",
             options.text_field,
             files[0],

@@ -1,11 +1,12 @@
 """Converts raw text to the format of the original BERT: one sentence a line, a blank line after each document.
 
-Knows text, JSON lines, the output of WikiExtractor, Parquet and Arrow. Each function yields lines of documents; an
-empty line ends a document. Memory does not grow with the files.
+Knows text, JSON lines, CSV and TSV, the output of WikiExtractor, Parquet and Arrow. Each function yields lines of
+documents; an empty line ends a document. Memory does not grow with the files, but for CSV and TSV.
 """
 
 import dataclasses
 import html
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -15,11 +16,13 @@ from bert_keras.data_prep.text.sentence_splitting import split_sentences
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import check_choices, setting
 from bert_keras.storage import text_files
+from bert_keras.storage.csv_rows import iterate_rows
 from bert_keras.storage.inspection import FileForm
 from bert_keras.storage.json_files import iterate_objects
 
+CELLS = ("csv", "tsv")
 # Formats with one document a row; each text of WikiExtractor is one, too.
-ROWS = ("json", "parquet", "arrow", "wiki")
+ROWS = ("json", "parquet", "arrow", "wiki", *CELLS)
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _MOST_JOINED = 1 << 20  # characters of a paragraph
 _ROWS_AT_ONCE = 256
@@ -33,7 +36,7 @@ class TextOptions:
     """How to read text files; by default the format of the original BERT. Raises ValueError for an invalid value."""
 
     text_field: str | None = setting(
-        "Field of JSON lines, or column of Parquet and Arrow, with the text: one document a row. If not given: text.",
+        "Field of JSON lines, or column of a table, with the text: one document a row. If not given: text.",
         None,
     )
     documents: str = setting(
@@ -104,6 +107,11 @@ def convert(
 def convert_table(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:
     """Yields the sentences of the rows of an opened Parquet or Arrow file, and "" after each row."""
     yield from _convert_rows(_table_texts(content, file, form, options), options)
+
+
+def convert_cells(file: str, options: TextOptions) -> Iterator[str]:
+    """Yields the sentences of the rows of a CSV or TSV file, and "" after each row."""
+    yield from _convert_rows(_cell_texts(file, options), options)
 
 
 def _decode(lines: Iterable[bytes], where: Callable[[int], str]) -> Iterator[str]:
@@ -210,6 +218,22 @@ def _wiki_lines(lines: Iterable[str], where: Callable[[int], str], options: Text
             where(first),
             title,
         )
+
+
+def _cell_texts(file: str, options: TextOptions) -> Iterator[str]:
+    field, rows = options.text_field or "text", iterate_rows(file)
+    names = [cell.strip() for row in itertools.islice(rows, 1) for cell in row.cells]
+    if names.count(field) != 1:
+        raise UnusableTextError(
+            '{} is a table and has {} columns "{}", but one is needed; its columns are {}; name the column of the text '
+            "with {text_field}, or rename the file if each line is a text",
+            *(file, names.count(field) or "no", field, ", ".join(name[:40] for name in names)),
+        )
+    for row in rows:
+        if len(row.cells) != len(names):
+            message = "{} line {} has {} cells, but the first row has {}; look for a missing separator or quote"
+            raise UnusableTextError(message, file, row.line, len(row.cells), len(names))
+        yield row.cells[names.index(field)]
 
 
 def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:

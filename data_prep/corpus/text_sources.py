@@ -9,7 +9,15 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
+from bert_keras.data_prep.corpus.raw_text import (
+    CELLS,
+    RELEASE,
+    TextOptions,
+    convert,
+    convert_cells,
+    convert_table,
+    format_of,
+)
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
 from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.mistakes import Mistake
@@ -40,7 +48,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
         lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may continue after the head
         next(convert(lines, lambda number: f"{file} line {number}", form.format, options), None)
     form = form._replace(head=b"")
-    if form.encoding == "bytes":
+    if form.encoding == "bytes" or form.format in CELLS:
         with contextlib.closing(_converted(form, options)) as lines:
             next(lines, None)
     return form
@@ -158,6 +166,9 @@ def _converted(
     if form.encoding == "bytes":
         with paths.open_file(form.file) as content:
             yield from convert_table(content, form.file, form.format, options)
+        return
+    if form.format in CELLS:
+        yield from convert_cells(form.file, options)
         return
     if not _can_be_cut(form, options):
         lines = iterate_lines(read_blocks(form))

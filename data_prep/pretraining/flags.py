@@ -18,8 +18,8 @@ from bert_keras.settings.fields import REQUIRED, make_flags, setting
 log = logging.getLogger("bert_keras")
 
 INPUT_FILE = (
-    "Required. Text files, JSON lines, Parquet or Arrow, also compressed: paths, patterns and folders, separated by "
-    "commas; - is standard input."
+    "Required. Text files, JSON lines, CSV, Parquet or Arrow, also compressed: paths, patterns and folders, separated "
+    "by commas; - is standard input."
 )
 STRIP_ACCENTS = "Strip accents, or keep them. If not given: as {do_lower_case}."
 # Splits a file name into stem and ending: "train-v1.0" and ".tfrecord.gz".

@@ -58,6 +58,23 @@ def test_json_lines(write, name):
     assert read([str(write(name, content))], TextOptions("body", split_sentences=True)) == LINES
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.TSV", "a.csv.gz", "utf16.csv"])
+def test_tables_of_text(write, name):
+    separator = "\t" if "tsv" in name.lower() else ";"
+    rows = [separator.join((str(number), f'"{row or ""}"')) for number, row in enumerate(ROWS)]
+    content = "\n".join([separator.join(("id", "body")), *rows]).encode("utf-16" if "utf16" in name else "utf-8")
+    file = str(write(name, gzip.compress(content) if name.endswith("gz") else content))
+    assert read([file], TextOptions("body", split_sentences=True)) == LINES
+    with pytest.raises(UnusableTextError, match='no columns "text", .* its columns are id, body; name the column of t'):
+        read([file])
+
+
+def test_a_row_of_a_table_that_has_another_number_of_cells(write):
+    file = write("a.csv", 'text,id\n"a b.\nc d.",1\ne,f,2\n')
+    with pytest.raises(UnusableTextError, match="a.csv line 4 has 3 cells, but the first row has 2; look for"):
+        read([str(file)])
+
+
 def test_json_output_without_an_ending_stays_text_if_no_field_is_given(write):
     assert read([str(write("a", '{"text": "b c."}\n'))], TextOptions()) == '{"text": "b c."}\n'
 
