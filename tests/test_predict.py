@@ -21,6 +21,7 @@ from known_models import answers_in, constant_model, positional_model, write_mod
 
 from bert_keras.cli.flags import run_main
 from bert_keras.commands import evaluate_predictions, predict
+from bert_keras.mistakes import Mistake
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
 
@@ -249,11 +250,28 @@ def test_mistakes_in_flags(arguments, message):
         (["he", "--candidates=a"], "^candidates is not an option of TextClassifier for classification"),
         (["he", "--task=regression"], "^task=regression, but .* has classification; leave it out"),
         ([""], "^argument 1 has no word in its text; give a text$"),
+        (["he", "--output_file=a"], "^there is no flag --output_file; results go to standard output, so end the comm"),
     ],
 )
 def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
     with pytest.raises(ValueError, match=message):
         ask_fine_tuned("classification", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "content", "program"),
+    [
+        ("token_classification", "tags.txt", "he B-PER\nwas O\n", "run_ner"),
+        ("question_answering", "squad.json", '{"data": [{"title": "he", "paragraphs": []}]}', "run_squad"),
+        ("rerank", "queries.csv", "query,text,score\nhe was,so,1\n", "run_reranker"),
+    ],
+)
+def test_a_file_like_that_of_the_training_leads_to_its_program(ask_fine_tuned, tmp_path, task, name, content, program):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(Mistake, match=f"; to answer a file like that of the training, use {program}.py with --do_pre"):
+        ask_fine_tuned(task, f"--input_file={tmp_path / name}")
+    with pytest.raises(FileNotFoundError, match="is not a file; give a text file, one text a line$"):
+        ask_fine_tuned(task, f"--input_file={tmp_path / 'none.txt'}")
 
 
 def test_another_backend_is_refused_before_tensorflow_starts(monkeypatch):

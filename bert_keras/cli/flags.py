@@ -49,6 +49,8 @@ def parse(
             name, _, value = here.partition("=")
             shown = Message("{}={}", Setting(name), value) if value else Setting(name)
             advice = Message("; here it is {}", shown)
+        elif "output" in error.flagname and "standard output" in (usage or ""):
+            advice = "; results go to standard output, so end the command with > FILE"
         else:
             near = [Setting(name) for name in names_like(error.flagname, [*flag_values])]
             advice = Message("; the nearest: {}", near) if near else ""

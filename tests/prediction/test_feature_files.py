@@ -179,3 +179,6 @@ def test_damaged_files_are_refused(tmp_path, content, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"^{tmp_path}/none.txt is not a file; give a text file, one text a"):
         count_lines(tmp_path / "none.txt")
+    (tmp_path / "a.csv").write_text("text,label\nhe,1\n")
+    with pytest.raises(ValueError, match="a.csv is a table by its name, but each line is read as a text; give a file"):
+        count_lines(tmp_path / "a.csv")

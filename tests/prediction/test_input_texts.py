@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bert_keras.commands import predict
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import Limits
 from bert_keras.tasks.tables.input_texts import is_table, read_table, read_texts
 
@@ -113,9 +114,33 @@ def test_missing_and_empty_input(tmp_path):
 
 def test_the_ending_decides_what_is_a_table():
     for name in ("a.csv", "a.TSV", "a.jsonl", "a.json", "a.csv.gz"):
-        assert is_table(name)
+        assert is_table(name, "text")
     for name in ("a.txt", "csv", "a.txt.gz"):
-        assert not is_table(name)
+        assert not is_table(name, "text")
+
+
+def test_a_txt_file_of_tabs_is_the_table_that_training_takes_it_for(tmp_path):
+    (tmp_path / "a.txt").write_text("text\tlabel\nhe was\tin\nso he ate\tout\n")
+    assert is_table(str(tmp_path / "a.txt"), "text")
+    assert not is_table(str(tmp_path / "a.txt"), "pair")  # a tab separates the texts of a pair
+    assert table_texts(tmp_path / "a.txt") == ["he was", "so he ate"]
+
+
+def test_a_file_is_no_text(tmp_path):
+    (tmp_path / "a.csv").write_text("text\nhe was\n")
+    with pytest.raises(Mistake, match='^argument 2, ".*a.csv", is a file, but arguments are texts; give input_file$'):
+        read_texts(None, ["he was", str(tmp_path / "a.csv")], None, "text", "--task=x", Limits())
+    (tmp_path / "tags.txt").write_text("Ada B-PER\nmet O\n\nher O\n")
+    with pytest.raises(Mistake, match="tags.txt: its lines are words with tags; give one text a line$"):
+        read_file(tmp_path / "tags.txt")
+    (tmp_path / "tags.txt").write_text("Ada or O\nmet her\n")
+    assert read_file(tmp_path / "tags.txt") == ["Ada or O", "met her"]
+
+
+@pytest.mark.parametrize("names", ["question,context", "query,passage", "anchor,positive", "Sentence 1,Sentence 2"])
+def test_pairs_have_the_usual_names_of_every_task(tmp_path, names):
+    (tmp_path / "a.csv").write_text(f"id,{names}\n1,he was,so he ate\n")
+    assert table_texts(tmp_path / "a.csv", "pair") == [("he was", "so he ate")]
 
 
 def test_columns_are_found_or_named(tmp_path, messages):

@@ -6,13 +6,15 @@ The readers yield pairs: the name of a text for error messages, and the text. Im
 import dataclasses
 import itertools
 import logging
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
 from bert_keras.mistakes import Message, MissingFile, Mistake
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
-from bert_keras.tasks.tables.column_names import KNOWN_NAMES, folded
+from bert_keras.tasks.tables.column_names import KNOWN_NAMES, PAIRS, VECTOR_PAIRS, folded, usual_pair
 from bert_keras.tasks.tables.columns import Columns, find_columns, find_header, parts_of, without_names
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header
@@ -24,6 +26,9 @@ log = logging.getLogger("bert_keras")
 
 # The longest line has this many bytes per character of `max_chars`: 4 bytes a character, four texts a line.
 _BYTES_A_CHAR = 16
+# A line of CoNLL columns; files with these are cut at the first blank line.
+_TAGGED_LINE = re.compile(rb"[^\s].*\s(O|[BIESLUM]-\S+)\s*")
+_LINES_LOOKED_AT = 20
 
 # A text as a predictor takes it, or the reason why it could not be read.
 Text = str | tuple[str, str] | tuple[str, list[str]] | Mistake
@@ -68,8 +73,10 @@ def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
     yield from ((source, sentence) for sentence, source in sources.items())
 
 
-def is_table(input_file: str) -> bool:
-    """Returns whether a file is a table, by the ending of its name."""
+def is_table(input_file: str, form: str) -> bool:
+    """Returns whether a file is a table: by the ending of its name, or a .txt file with tabs if a text needs none."""
+    if inspection.ending_of(input_file) == ".txt" and form == "text" and paths.is_file(input_file):
+        return b"\t" in inspection.inspect(input_file).head.partition(b"\n")[0]
     return inspection.format_by_name(input_file) != "text"
 
 
@@ -106,6 +113,8 @@ def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tupl
         bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
         if bad:  # Python's form of a byte that is not UTF-8
             raise Mistake("argument {}: not UTF-8 (byte 0x{:02x}); give it as UTF-8", number, ord(bad) & 0xFF)
+        if inspection.ending_of(argument) and os.path.isfile(argument):
+            raise Mistake('argument {}, "{}", is a file, but arguments are texts; give {input_file}', number, argument)
     if form == "text" or any("\t" in argument for argument in arguments):
         sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
         return [(source, _split(source, argument, form)) for source, argument in zip(sources, arguments, strict=True)]
@@ -150,7 +159,12 @@ def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[s
 def _of_file(input_file: str, form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
     if not paths.is_file(input_file):
         raise MissingFile("{input_file}={} is not a file; give a text file, one text a line", input_file)
-    yield from _of_lines(input_file, text_files.read_lines(input_file, most_bytes), form, most_bytes)
+    lines = iter(text_files.read_lines(input_file, most_bytes))
+    first = [*itertools.islice(lines, _LINES_LOOKED_AT)]
+    sentence = [*itertools.takewhile(lambda line: line and line.strip(), first)]
+    if len(sentence) > 1 and all(map(_TAGGED_LINE.fullmatch, sentence)):
+        raise Mistake("{}: its lines are words with tags; give one text a line", input_file)
+    yield from _of_lines(input_file, itertools.chain(first, lines), form, most_bytes)
 
 
 def _lines_of_stream(stream: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes | None]:
@@ -223,6 +237,8 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
     )
     if header.answer != YES and form == "pair" and not (text and pair):
         raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
+    if form == "pair" and not (text or pair) and header.answer == YES and not usual_pair(names, PAIRS):
+        known = Columns(*(usual_pair(names, VECTOR_PAIRS) or ()))
     found = find_columns(table, known, needs_label=False, header=header)
     if form == "pair" and not found.pair:
         raise Mistake(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from bert_keras.mistakes import Mistake
-from bert_keras.storage import paths, text_files, writing
+from bert_keras.storage import inspection, paths, text_files, writing
 
 if TYPE_CHECKING:  # both load much
     import h5py
@@ -34,6 +34,8 @@ def count_lines(path: str | os.PathLike) -> int:
     """Returns the number of lines in a file. Reads the whole file to find invalid lines before other work begins."""
     if not paths.is_file(path):
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
+    if inspection.format_by_name(path) != "text":
+        raise Mistake("{} is a table by its name, but each line is read as a text; give a file such as texts.txt", path)
     number = 0
     for number, line in enumerate(text_files.read_lines(path), 1):
         try:
