@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fine_tuned(tmp_path_factory):
-    """A folder of runs: a classifier, one of pairs, a picker of choices, an answerer, and a tagger."""
+    """A folder of runs: a classifier, one of pairs, a picker of choices, an answerer, a reranker, a tagger."""
     folder = tmp_path_factory.mktemp("runs")
     classifier = fixed_classifier(1.0, 2.0)
     write_fine_tuned(folder / "classification", classifier, "classification", **OF_TEXTS, **LABELS)
@@ -47,6 +47,7 @@ def fine_tuned(tmp_path_factory):
     answerer = word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1})
     write_fine_tuned(folder / "answers", answerer, "question_answering", **settings)
     tagger = word_tagger({"paris": "B-LOC", "he": "B-PER"})
+    write_fine_tuned(folder / "ranks", classifier, "rerank", activation="sigmoid", max_seq_length=16)
     write_fine_tuned(folder / "tags", tagger, "token_classification", labels=TAGS, **OF_TAGS)
     return folder
 
@@ -259,19 +260,19 @@ def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("task", "name", "content", "program"),
+    ("run", "name", "content", "program"),
     [
-        ("token_classification", "tags.txt", "he B-PER\nwas O\n", "run_ner"),
-        ("question_answering", "squad.json", '{"data": [{"title": "he", "paragraphs": []}]}', "run_squad"),
-        ("rerank", "queries.csv", "query,text,score\nhe was,so,1\n", "run_reranker"),
+        ("tags", "tags.txt", "he B-PER\nwas O\n", "run_ner"),
+        ("answers", "squad.json", '{"data": [{"title": "he", "paragraphs": []}]}', "run_squad"),
+        ("ranks", "queries.csv", "query,text,score\nhe was,so,1\n", "run_reranker"),
     ],
 )
-def test_a_file_like_that_of_the_training_leads_to_its_program(ask_fine_tuned, tmp_path, task, name, content, program):
+def test_a_file_like_that_of_the_training_leads_to_its_program(ask_fine_tuned, tmp_path, run, name, content, program):
     (tmp_path / name).write_text(content)
     with pytest.raises(Mistake, match=f"; to answer a file like that of the training, use {program}.py with --do_pre"):
-        ask_fine_tuned(task, f"--input_file={tmp_path / name}")
+        ask_fine_tuned(run, f"--input_file={tmp_path / name}")
     with pytest.raises(FileNotFoundError, match="is not a file; give a text file, one text a line$"):
-        ask_fine_tuned(task, f"--input_file={tmp_path / 'none.txt'}")
+        ask_fine_tuned(run, f"--input_file={tmp_path / 'none.txt'}")
 
 
 def test_another_backend_is_refused_before_tensorflow_starts(monkeypatch):
