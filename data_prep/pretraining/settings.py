@@ -22,7 +22,7 @@ class PretrainingDataSettings:
 
     max_seq_length: int = setting("Number of tokens in each example, with its three special tokens.", 128)
     max_predictions_per_seq: int = setting(
-        "Maximum masked tokens in an example; about max_seq_length * masked_lm_prob.", 20
+        "Maximum masked tokens in an example; about {max_seq_length} * {masked_lm_prob}.", 20
     )
     masked_lm_prob: float = setting("Share of the tokens to mask.", 0.15)
     short_seq_prob: float = setting("Probability that a document is cut into shorter examples.", 0.1)
@@ -60,7 +60,7 @@ class PretrainingDataSettings:
         if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
             raise Mistake(
                 "{max_predictions_per_seq}={0} is not valid with {max_seq_length}={1}; give a number from 1 "
-                "to {1}, about max_seq_length * masked_lm_prob",
+                "to {1}, about {max_seq_length} * {masked_lm_prob}",
                 self.max_predictions_per_seq,
                 self.max_seq_length,
             )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths
 from bert_keras.storage.hub import SCHEME, fetch
 from bert_keras.storage.tokenizer.casing import is_cased
@@ -125,14 +125,8 @@ def check_casing(files: TokenizerFiles, do_lower_case: bool | None, strip_accent
         fact = is_set[name]
         if given is not None and fact and fact.file and given != fact.value:
             raise Mistake(
-                "{}={} was given, but {} sets {}={} for its vocabulary; leave "
-                "out {}, or correct the file if it is wrong",
-                name,
-                given,
-                fact.file,
-                name,
-                fact.value,
-                name,
+                "{}={} was given, but {} sets {}={} for its vocabulary; leave it out, or correct the file if it is wrong",
+                *(Setting(name), given, fact.file, name, fact.value),
             )
 
 
