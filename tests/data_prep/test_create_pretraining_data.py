@@ -169,7 +169,7 @@ def test_casing_that_contradicts_the_folder_of_the_vocabulary_is_refused(
     arguments, tmp_path, content, flag, name, found
 ):
     (tmp_path / "tokenizer_config.json").write_text(content)
-    message = f"^{name} was given, but {tmp_path}/tokenizer_config.json sets {found} for its vocabulary; leave out "
+    message = f"^{name} was given, but {tmp_path}/tokenizer_config.json sets {found} for its vocabulary; leave it out"
     with pytest.raises(ValueError, match=message):
         main([*arguments, flag])
     assert not (tmp_path / "out.tfrecord").exists()
