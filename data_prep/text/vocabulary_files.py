@@ -125,7 +125,8 @@ def check_casing(files: TokenizerFiles, do_lower_case: bool | None, strip_accent
         fact = is_set[name]
         if given is not None and fact and fact.file and given != fact.value:
             raise Mistake(
-                "{}={} was given, but {} sets {}={} for its vocabulary; leave it out, or correct the file if it is wrong",
+                "{}={} was given, but {} sets {}={} for its vocabulary; leave it out, or correct the file if it is "
+                "wrong",
                 *(Setting(name), given, fact.file, name, fact.value),
             )
 

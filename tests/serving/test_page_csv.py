@@ -1,4 +1,4 @@
-"""The page's reader of CSV and TSV in Node: its rows are those of the programs."""
+"""The page's reader of CSV and TSV in Node: its rows and columns are those of the programs."""
 
 import csv
 import io
@@ -7,7 +7,10 @@ import random
 import pytest
 from node import run_node
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage.csv_rows import iterate_rows
+from bert_keras.tasks.tables.column_names import PAIRS, TEXT_NAMES
+from bert_keras.tasks.tables.columns import Columns, choose_columns
 
 pytestmark = pytest.mark.slow  # starts Node
 
@@ -71,3 +74,21 @@ def test_tables_that_cannot_be_read(tmp_path):
         'a,b\n"1"x,2': 'Line 2: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c".',
     }
     assert run_node(tmp_path / "node", _READ, [[text, False] for text in cases]) == [*cases.values()]
+
+
+def test_the_page_guesses_the_columns_that_the_programs_take(tmp_path):
+    pairs = [*PAIRS, *((first, "negative") for first in TEXT_NAMES), ("x", "y"), ("text", "review"), ("İd", "text")]
+    rows = [[*pair] for pair in pairs] + [["id", *pair, "label"] for pair in pairs]
+    rows += [["x"], ["text", "text_a", "text_b"]]
+    rows += [[name.replace("_", " ").title() for name in row] for row in rows]
+    rows += [[f" {name.replace('_', '-').upper()}_" for name in row] for row in rows[: len(pairs)]]
+
+    def columns_of(names):
+        try:
+            found = choose_columns("a.csv", names, Columns(), needs_label=False)
+        except Mistake:
+            return []
+        return [names.index(name) for name in (found.text, found.pair) if name is not None]
+
+    guess = 'import { guessedColumns } from "./table.js";\nconst main = (rows) => rows.map(guessedColumns);'
+    assert run_node(tmp_path / "node", guess, rows) == [columns_of(names) for names in rows]

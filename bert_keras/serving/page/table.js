@@ -10,14 +10,15 @@ const MOST_BYTES = 20e6;
 const MOST_CHARS_OF_A_NAME = 40;
 // Names of lines in a message, and messages.
 const MOST_LINES = 5;
-// As in bert_keras/tasks/tables/columns.py.
+// As in bert_keras/tasks/tables/column_names.py.
 const TEXT_NAMES = [
   ...["text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"],
   ...["message", "comment", "tweet", "document", "description"],
 ];
 const PAIRS = [
   ...[["sentence1", "sentence2"], ["text_a", "text_b"], ["text", "text_pair"], ["premise", "hypothesis"]],
-  ...[["question1", "question2"], ["question", "sentence"]],
+  ...[["question1", "question2"], ["question", "sentence"], ["sentence_1", "sentence_2"], ["text1", "text2"]],
+  ...[["sentence_a", "sentence_b"], ["text_1", "text_2"]],
 ];
 
 const withCommas = (number) => number.toLocaleString("en");
@@ -125,13 +126,13 @@ function selectsOf(model, names) {
 }
 
 /** Returns the numbers of the columns with the first and the second text, if their names are usual ones. */
-function guessedColumns(names) {
-  const lower = names.map((name) => name.trim().toLowerCase());
-  const texts = lower.filter((name) => TEXT_NAMES.includes(name));
-  const pair = PAIRS.find((both) => both.every((name) => lower.includes(name)) && texts.every((name) => both.includes(name)));
-  if (pair) return pair.map((name) => lower.indexOf(name));
+export function guessedColumns(names) {
+  const folded = names.map((name) => name.toLowerCase().replace(/[-_\s]+/g, " ").trim().replaceAll(" ", "_"));
+  const texts = folded.filter((name) => TEXT_NAMES.includes(name));
+  const pair = PAIRS.find((both) => both.every((name) => folded.includes(name)) && texts.every((name) => both.includes(name)));
+  if (pair) return pair.map((name) => folded.indexOf(name));
   if (names.length === 1) return [0];
-  return texts.length === 1 ? [lower.indexOf(texts[0])] : [];
+  return texts.length === 1 ? [folded.indexOf(texts[0])] : [];
 }
 
 /** Answers the rows of a table, and shows how far it is; then shows the file with the answers. */
