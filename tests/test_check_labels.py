@@ -331,7 +331,9 @@ def test_a_check_that_stopped_between_its_tables_continues(encoder, rows, tmp_pa
     assert contents[0] == contents[1]
 
 
-@pytest.mark.parametrize(("first", "second"), [("0", "1"), ("food, cheap", "service"), ("1.0", "2.0")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("0", "1"), ("food, cheap", "service"), ("1.0", "2.0"), ("Albany, NY", "Buffalo, NY")]
+)
 def test_usual_labels_are_no_other_kind(encoder, tmp_path, capsys, first, second):
     assert not warning_of(encoder, tmp_path, capsys, {"pos": first, "neg": second})
 

@@ -1,12 +1,9 @@
 """`check_labels`, and the run of check_labels.py."""
 
-import collections
 import dataclasses
 import functools
-import itertools
 import logging
 import math
-import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,6 +27,7 @@ from bert_keras.programs.few_shot import train_few_shot
 from bert_keras.settings.devices import check_backend
 from bert_keras.storage import paths, writing
 from bert_keras.tasks.classification.data import read_own
+from bert_keras.tasks.classification.label_warnings import combined_label
 from bert_keras.tasks.classification.settings import LabelCheckSettings
 from bert_keras.tasks.classification.suspects import (
     ConfusedClasses,
@@ -285,12 +283,10 @@ def _read(settings: LabelCheckSettings, flag: str) -> list[Example]:
 
 def _warn_of_other_kinds(labels: Sequence[str]) -> None:
     """Warns of labels that are probably several ones in a cell, or numbers on a scale."""
-    parts = {label: re.split(r"\s*[;,|]\s*", label) for label in labels}
-    counts = collections.Counter(itertools.chain(*parts.values()))
-    joined = [label for label in labels if len(parts[label]) > 1 and any(counts[part] > 1 for part in parts[label])]
-    if joined or are_measured(labels):
+    combined, _ = combined_label(labels)
+    if combined or are_measured(labels):
         message = 'the label "%s" counts as a class: several labels of a text, or numbers on a scale, cannot be checked'
-        log.warning(message, (joined or labels)[0])
+        log.warning(message, combined or labels[0])
 
 
 def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], labels: Sequence[str]) -> None:

@@ -104,6 +104,7 @@ def test_what_is_hardly_meant_is_said(write, messages):
         (("good", "bad", "good,late", "bad, late"), 'label "bad, late" counts as one class; if it is several labels, '),
         (("a|b", "b|c", "c|a"), 'label "a|b" counts as one class; if it is several labels, '),
         (("a;b", "a;c", "b"), "give kind=multi_label and label_separator=;"),
+        (("a|b", "c|b"), "give kind=multi_label and label_separator=|"),
         (("Albany, NY", "Buffalo, NY", "Newark, NJ"), None),
         (("Arts, crafts", "Sports", "yes,"), None),
         (("4,5", "5", "5,5"), None),

@@ -1,5 +1,6 @@
 """Logs the labels of a classification run, and warns of probable mistakes in them."""
 
+import collections
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -58,7 +59,7 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
         log.warning(
             Message("no example has more than one label; name what separates them in a cell with {label_separator}")
         )
-    combined, separator = _combined(labels) if kind.has_one else ("", "")
+    combined, separator = combined_label(labels) if kind.has_one else ("", "")
     if combined:
         log.warning(
             Message(
@@ -78,19 +79,23 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
         )
 
 
-def _combined(labels: Sequence[str]) -> tuple[str, str]:
+def combined_label(labels: Sequence[str]) -> tuple[str, str]:
     """Returns a label that others seem to be parts of, and what separates them in it; without any, two empty texts.
 
-    A part is another label, or is at the first place of one label and a later place of another. So neither
-    "Albany, NY" and "Buffalo, NY" count, nor "Arts, crafts" without "Arts", nor the numbers "5" and "4,5".
+    A part between commas is another label, or is at the first place of one label and a later place of another. So
+    neither "Albany, NY" and "Buffalo, NY" count, nor "Arts, crafts" without "Arts", nor the numbers "5" and "4,5". With
+    other separators, two labels may have the part in any place.
     """
     if are_numbers(label.replace(",", ".") for label in labels):
         return "", ""
     for separator in ",;|":
         parts = {label: [part.strip() for part in label.split(separator)] for label in labels}
-        first = {found[0] for found in parts.values()}
+        first, counts = {found[0] for found in parts.values()}, collections.Counter()
+        if separator != ",":
+            counts.update(part for found in parts.values() for part in {*found})
         for label, found in parts.items():
-            if len(found) > 1 and all(found) and (first.intersection(found[1:]) or found[0] in parts):
+            is_part = first.intersection(found[1:]) or found[0] in parts or any(counts[part] > 1 for part in found)
+            if len(found) > 1 and all(found) and is_part:
                 return label, separator
     return "", ""
 
