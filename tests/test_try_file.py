@@ -57,6 +57,9 @@ def test_mistakes(start, tmp_path):
     write_texts(tmp_path / "a.csv", 20, 1)
     (tmp_path / "tags.txt").write_text("he O\nate O\n\nparis B-LOC\nis O\n\n")
     write_squad(tmp_path / "questions.json", paragraphs(4, 1))
+    (tmp_path / "no_answers.csv").write_text(
+        'question,context,answers\nwho,he ate,"{""text"": [], ""answer_start"": []}"\n'
+    )
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "two.csv").write_text("text,label\na text,x\nanother,y\n")
     for arguments, message in (
@@ -67,6 +70,7 @@ def test_mistakes(start, tmp_path):
         (("a.csv",), "nobody can answer here, because standard input is not a terminal; give --yes"),
         (("tags.txt", "--yes"), "tags.txt is not a table of texts and labels, but run_ner.py reads it; give it"),
         (("questions.json", "--yes"), "but run_squad.py reads it; give it the file with --train_file"),
+        (("no_answers.csv", "--yes"), "no_answers.csv is not a table of texts and labels, but run_squad.py reads it"),
         (("a.csv", "--yes", "--label_column=mood"), "mood"),
         (
             ("two.csv", "--yes"),

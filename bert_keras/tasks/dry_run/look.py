@@ -69,9 +69,11 @@ def check_files(program: str, settings: Any) -> None:
 
 def program_of_file(path: str) -> str | None:
     """Returns the program that trains on tags, questions or queries in a file; None if there is none."""
-    for program in ("run_ner", "run_squad", "run_reranker"):
+    given = {"do_train": True, "train_file": path}
+    second = {**given, "version_2_with_negative": True}
+    for program, values in (("run_ner", given), ("run_squad", given), ("run_squad", second), ("run_reranker", given)):
         with contextlib.suppress(Mistake), keeping_log():
-            settings = settings_class_of(program)().with_arguments(program, {"do_train": True, "train_file": path})
+            settings = settings_class_of(program)().with_arguments(program, values)
             findings = _look_of(program)(with_actions(settings), True)
             if not any(found.problems for found in findings):
                 return program
