@@ -196,6 +196,10 @@ class TestMistakes:
             ("--export_dir=OUT", "missing: --model_dir, or --init_checkpoint and --task (--help says what each is"),
             (PRETRAINED, "missing: --task (--help says what each is for)"),
             (
+                "--export_dir=OUT --init_checkpoint=DIR/news",
+                "--init_checkpoint=DIR/news is a fine-tuned model; give it as --model_dir",
+            ),
+            (
                 f"{PRETRAINED} --model_dir=DIR/news",
                 "there are both --model_dir and --init_checkpoint; give one of them",
             ),

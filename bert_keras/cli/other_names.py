@@ -66,6 +66,7 @@ _OTHER_NAMES = {
     "save_dir": "output_dir export_dir",
     "model": "init_checkpoint model_dir",
     "model_dir": "init_checkpoint",
+    "init_checkpoint": "model_dir input",
     "model_path": "init_checkpoint model_dir input",
     "checkpoint": "init_checkpoint model_dir",
     "data": "train_file input_file",

@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 from absl import flags
@@ -28,8 +28,9 @@ from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES,
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import WORDS, ModelSettings, OpenFacts
+from bert_keras.storage.checks import require_task
 from bert_keras.storage.paths import is_dir
-from bert_keras.tasks import abilities, ability_of, predictor_of, program_of, settings_of
+from bert_keras.tasks import abilities, ability_of, leading_to_program, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
 from bert_keras.tasks.tables.input_texts import is_table, read_sentences, read_table, read_texts
 
@@ -102,7 +103,8 @@ def _check_pretrained(values: flags.FlagValues) -> None:
     of_fine_tuned, names = (*_FINE_TUNED, True, False, *WORDS), ("task", "is_pair", "words")
     if wrong := [f"--{name}={value}" for name in names if (value := values[name].value) in of_fine_tuned]:
         raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
-    require(values, ("task", "init_checkpoint"))
+    require(values, ("init_checkpoint",))
+    require_task(values.task, values.init_checkpoint)
 
 
 def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:
@@ -117,28 +119,16 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
         raise Mistake("--similarity is for vectors, and this model is for {}; leave it out", settings["task"])
     form = "pair" if settings.get("is_pair") or values.similarity else ability_of(settings["task"]).form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
-    is_file = values.input_file and not arguments
-    if is_file and is_table(values.input_file, form):
-        return _of_file(values, settings, read_table, values.input_file, form, given, model.settings_of_run)
-    if given:
-        raise Mistake("--{} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out", next(iter(given)))
-    if values.task == "score" and is_file and is_dir(values.input_file):
-        return read_sentences(values.input_file)
-    called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"
-    limits = read_flags(LimitSettings, values)
-    return _of_file(values, settings, read_texts, values.input_file, arguments, sys.stdin, form, called, limits)
-
-
-def _of_file(values: flags.FlagValues, settings: dict, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a reader; a mistake also names the program that reads the files of a task that has its own form of them."""
-    try:
-        return read(*arguments)
-    except Mistake as mistake:
-        program = program_of(settings["task"])
-        if not values.model_dir or not values.input_file or program == "run_classifier" or type(mistake) is not Mistake:
-            raise
-        message = "{}; to answer a file like that of the training, use {}.py with --do_predict"
-        raise Mistake(message, mistake, program) from None
+    is_file, limits = values.input_file and not arguments, read_flags(LimitSettings, values)
+    with leading_to_program(settings["task"] if is_file else ""):
+        if is_file and is_table(values.input_file, form):
+            return read_table(values.input_file, form, given, model.settings_of_run)
+        if given:
+            raise Mistake("--{} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out", next(iter(given)))
+        if values.task == "score" and is_file and is_dir(values.input_file):
+            return read_sentences(values.input_file)
+        called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"
+        return read_texts(values.input_file, arguments, sys.stdin, form, called, limits)
 
 
 def _open(values: flags.FlagValues, model: Any) -> Any:

@@ -18,12 +18,13 @@ from bert_keras.model_folder.sentence_transformers import MODULES_FILE, Modules
 from bert_keras.model_folder.task_checks import agreed_labels, check_length, read_task, shown_model, without_task
 from bert_keras.modeling import BertConfig, check_config, check_sizes, with_vocab_size
 from bert_keras.modeling.checkpoints.files import Checkpoint
-from bert_keras.modeling.checkpoints.hub import TASK_FILE, local_model, model_of_run
+from bert_keras.modeling.checkpoints.hub import local_model, model_of_run
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING, OpenQuestion
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
+from bert_keras.storage.checks import TASK_FILE
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 EXPORT_FILE = "export.json"

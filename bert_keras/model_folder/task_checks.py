@@ -6,9 +6,9 @@ from typing import Any
 
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.modeling.checkpoints.files import open_checkpoint
-from bert_keras.modeling.checkpoints.hub import TASK_FILE
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
+from bert_keras.storage.checks import TASK_FILE
 from bert_keras.storage.json_files import read_object
 
 _LABELS_SHOWN = 5

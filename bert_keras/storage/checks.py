@@ -7,6 +7,9 @@ from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting, some_of
 from bert_keras.storage import paths, writing
+from bert_keras.storage.hub import SCHEME
+
+TASK_FILE = "task.json"
 
 
 def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str, Any] | None = None) -> None:
@@ -78,3 +81,13 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
             called,
             above,
         )
+
+
+def require_task(task: str | None, init_checkpoint: str | os.PathLike) -> None:
+    """Refuses a pre-trained model without its task; a fine-tuned one, which needs none, belongs to another setting."""
+    place = os.fspath(init_checkpoint)
+    files = [] if place.startswith(SCHEME) else [paths.join(place, TASK_FILE), paths.join(place, "model", TASK_FILE)]
+    if task is None and any(map(paths.is_file, files)):
+        raise Mistake("{init_checkpoint}={} is a fine-tuned model; give it as {model_dir}", place)
+    if task is None:
+        raise Mistake("missing: {task} ({help} says what each is for)")

@@ -1,7 +1,9 @@
 """The tasks: what programs train and models answer. This list names them, and gives a part of a task by name."""
 
+import contextlib
 import importlib
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.mistakes import Mistake
@@ -74,6 +76,19 @@ def graph_of(task: str) -> Any:
 def program_of(task: str) -> str:
     """Returns the program that trains and evaluates the models of a task of the project."""
     return _PROGRAMS_OF_TASKS.get(task, "run_classifier")
+
+
+@contextlib.contextmanager
+def leading_to_program(task: str) -> Iterator[None]:
+    """Adds the program of a task whose training has files of another form to a mistake in a file of texts."""
+    try:
+        yield
+    except Mistake as mistake:
+        program = program_of(task)
+        if program == "run_classifier" or type(mistake) is not Mistake:
+            raise
+        message = "{}; to answer a file like that of the training, use {}.py with {do_predict}"
+        raise Mistake(message, mistake, program) from None
 
 
 def settings_class_of(program: str) -> "type[Settings]":

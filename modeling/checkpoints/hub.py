@@ -10,13 +10,12 @@ from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FIL
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
 from bert_keras.modeling.released import find_on_hugging_face
 from bert_keras.storage import paths
+from bert_keras.storage.checks import TASK_FILE
 from bert_keras.storage.hub import SCHEME, fetch, split_name
 from bert_keras.storage.tokenizer.files import TOKENIZER_FILES
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
-
-TASK_FILE = "task.json"
 
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 _WEB_ADDRESS = re.compile(r"https?://(?:huggingface\.co/([\w.-]+/[\w.-]+))?")

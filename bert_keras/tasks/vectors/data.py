@@ -206,7 +206,8 @@ def guess_roles(table: Table, roles: Roles, has_labels: bool, is_numbered: bool 
 
 
 def _texts_of(roles: Roles) -> Message:
-    return Message(" and ".join(f"{{{name}}}" for name in roles[0]))
+    settings = map(Setting, roles[0])
+    return Message("{} and {}", *settings) if roles[0][1:] else Message("{}", *settings)
 
 
 def _like_scores(table: Table, names: Sequence[str], texts: Sequence[str]) -> str | None:
