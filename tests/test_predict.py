@@ -269,9 +269,7 @@ def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
 )
 def test_a_file_like_that_of_the_training_leads_to_its_program(ask_fine_tuned, tmp_path, run, name, content, program):
     (tmp_path / name).write_text(content)
-    with pytest.raises(
-        Mistake, match=f"; to answer a file like that of the training, use {program}.py with do_"
-    ):
+    with pytest.raises(Mistake, match=f"; to answer a file like that of the training, use {program}.py with do_"):
         ask_fine_tuned(run, f"--input_file={tmp_path / name}")
     with pytest.raises(FileNotFoundError, match="is not a file; give a text file, one text a line$"):
         ask_fine_tuned(run, f"--input_file={tmp_path / 'none.txt'}")
