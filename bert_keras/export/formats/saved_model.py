@@ -26,12 +26,9 @@ def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
     inputs of the network and returns its scores. Loading needs `import tensorflow_text`.
     """
     path = str(pathlib.Path(folder, PLACES["saved_model"]))
-    of_text = tf.function(lambda texts: text_model.answer(texts), autograph=False)
-    signatures = {
-        "serving_default": of_text.get_concrete_function(text_model.text_signature),
-        "ids": _of_ids(text_model.network),
-    }
-    tf.saved_model.save(text_model, path, signatures)
+    # `save` traces the functions of the tokenizer; what is traced before it would be in the file twice.
+    of_text = tf.function(lambda texts: text_model.answer(texts), [text_model.text_signature], autograph=False)
+    tf.saved_model.save(text_model, path, {"serving_default": of_text, "ids": _of_ids(text_model.network)})
     return path
 
 
@@ -47,4 +44,4 @@ def _of_ids(network: IdsNetwork) -> Any:
         with tf.control_dependencies(checks):
             return network({name: tf.identity(ids) for name, ids in features.items()})
 
-    return tf.function(score, autograph=False).get_concrete_function(network.signature)
+    return tf.function(score, [network.signature], autograph=False)

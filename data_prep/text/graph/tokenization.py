@@ -111,7 +111,7 @@ class GraphTokenizer(tf.Module):
 
         def of_special(values: tf.Tensor) -> tf.RaggedTensor:
             kept = tf.cast(is_special, tf.int64)
-            return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(values, is_special), kept)
+            return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(values, is_special), kept, validate=False)
 
         ids, starts, ends = self._tokenize(tf.where(is_special, "", parts.flat_values))
         special_ids = tf.reduce_sum(tf.where(is_equal, self._special_ids, 0), 1)
@@ -290,4 +290,5 @@ def _firsts(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
 
 def _repeat(value: int, counts: tf.Tensor) -> tf.RaggedTensor:
     """Returns rows that repeat the value `counts` times."""
-    return tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(counts)], value), tf.cast(counts, tf.int64))
+    values = tf.fill([tf.reduce_sum(counts)], value)
+    return tf.RaggedTensor.from_row_lengths(values, tf.cast(counts, tf.int64), validate=False)
