@@ -4,6 +4,7 @@ import io
 import math
 import pathlib
 import re
+import shutil
 import sys
 
 import pytest
@@ -210,12 +211,16 @@ def test_why_shows_the_words_that_move_the_answer(ask, ask_fine_tuned, fine_tune
         ask("fill_mask", "[MASK]", "--why")
 
 
-def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_tuned, tmp_path):
-    run_config = fine_tuned / "classification" / "run_config.json"
-    run_config.write_text('{"settings": {"text_column": "review", "text_pair_column": null}}')
-    (tmp_path / "new.csv").write_text("text,review\nwrong,he was\n")
-    [answer] = ask_fine_tuned("classification", f"--input_file={tmp_path / 'new.csv'}")
-    assert answer["text"] == "he was"
+@pytest.mark.parametrize("form", ["text", "pair"])
+def test_the_columns_of_a_table_are_those_of_the_training(ask_fine_tuned, tmp_path, form):
+    stored = {"text_column": "review"} | ({"text_pair_column": "reply"} if form == "pair" else {})
+    settings = OF_TEXTS | LABELS | {"is_pair": form == "pair"} | stored
+    write_fine_tuned(tmp_path / "run", fixed_classifier(1.0, 2.0), "classification", **settings)
+    shutil.copytree(tmp_path / "run" / "model", tmp_path / "copy")
+    (tmp_path / "new.csv").write_text("text,text_pair,review,reply\nwrong,wrong,he was,hungry\n")
+    for name in ("run", "copy"):
+        [answer] = ask_fine_tuned(tmp_path / name, f"--input_file={tmp_path / 'new.csv'}")
+        assert (answer["text"], answer["text_pair"]) == ("he was", "hungry" if form == "pair" else None)
 
 
 @pytest.mark.parametrize(
@@ -269,9 +274,7 @@ def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
 )
 def test_a_file_like_that_of_the_training_leads_to_its_program(ask_fine_tuned, tmp_path, run, name, content, program):
     (tmp_path / name).write_text(content)
-    with pytest.raises(
-        Mistake, match=f"; to answer a file like that of the training, use {program}.py with do_"
-    ):
+    with pytest.raises(Mistake, match=f"; to answer a file like that of the training, use {program}.py with do_"):
         ask_fine_tuned(run, f"--input_file={tmp_path / name}")
     with pytest.raises(FileNotFoundError, match="is not a file; give a text file, one text a line$"):
         ask_fine_tuned(run, f"--input_file={tmp_path / 'none.txt'}")

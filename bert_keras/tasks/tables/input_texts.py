@@ -88,7 +88,7 @@ def read_table(
     Args:
         form: as in `read_texts`.
         given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
-        trained: the settings of the model's training; its columns are used if the file has them.
+        trained: the task.json of the model; the columns of its training are used if the file has them.
     """
     table = Table(input_file)
     header = _header(table, given, trained)
