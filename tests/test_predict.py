@@ -4,6 +4,7 @@ import io
 import math
 import pathlib
 import re
+import shutil
 import sys
 
 import pytest
@@ -210,12 +211,25 @@ def test_why_shows_the_words_that_move_the_answer(ask, ask_fine_tuned, fine_tune
         ask("fill_mask", "[MASK]", "--why")
 
 
-def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_tuned, tmp_path):
-    run_config = fine_tuned / "classification" / "run_config.json"
-    run_config.write_text('{"settings": {"text_column": "review", "text_pair_column": null}}')
-    (tmp_path / "new.csv").write_text("text,review\nwrong,he was\n")
-    [answer] = ask_fine_tuned("classification", f"--input_file={tmp_path / 'new.csv'}")
-    assert answer["text"] == "he was"
+def test_a_reranker_orders_the_texts_of_all_columns_of_the_training(ask_fine_tuned, tmp_path):
+    columns = {"text_column": "query", "text_pair_column": "good", "choice_columns": ["bad"]}
+    stored = {"activation": "sigmoid", "max_seq_length": 16, **columns}
+    write_fine_tuned(tmp_path / "run", fixed_classifier(1.0), "rerank", **stored)
+    (tmp_path / "new.csv").write_text("query,bad,good\nhe was,hungry,so\n")
+    [answer] = ask_fine_tuned(tmp_path / "run", f"--input_file={tmp_path / 'new.csv'}")
+    assert sorted(text["text"] for text in answer["texts"]) == ["hungry", "so"]
+
+
+@pytest.mark.parametrize("form", ["text", "pair"])
+def test_the_columns_of_a_table_are_those_of_the_training(ask_fine_tuned, tmp_path, form):
+    stored = {"text_column": "review"} | ({"text_pair_column": "reply"} if form == "pair" else {})
+    settings = OF_TEXTS | LABELS | {"is_pair": form == "pair"} | stored
+    write_fine_tuned(tmp_path / "run", fixed_classifier(1.0, 2.0), "classification", **settings)
+    shutil.copytree(tmp_path / "run" / "model", tmp_path / "copy")
+    (tmp_path / "new.csv").write_text("text,text_pair,review,reply\nwrong,wrong,he was,hungry\n")
+    for name in ("run", "copy"):
+        [answer] = ask_fine_tuned(tmp_path / name, f"--input_file={tmp_path / 'new.csv'}")
+        assert (answer["text"], answer["text_pair"]) == ("he was", "hungry" if form == "pair" else None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 import keras
 import numpy as np
 import pytest
-from known_models import TOKENS, make_config, write_model
+from known_models import TOKENS, answers_in, make_config, write_model
 from training_programs import run_sentence_vectors
 from training_runs import rows_of, stop_after
 
@@ -94,6 +94,23 @@ def test_it_learns_stores_and_predicts(run, tmp_path, data_dir, capsys):
     [line] = capsys.readouterr().out.splitlines()
     answer = json.loads(line)
     assert answer["cosine"] == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
+
+
+def test_columns_that_were_given_are_those_of_predictions(run, tmp_path, capsys):
+    write_rows(
+        tmp_path / "odd.tsv", ("text", "query", "hit"), [("noise", "he is", "she was"), ("noise", "paris", "he")]
+    )
+    run("train", train_file=tmp_path / "odd.tsv", text_columns="query,hit", max_steps=1, train_batch_size=2)
+    capsys.readouterr()
+    texts = {
+        "--nosimilarity": [("he is", None), ("paris", None)],
+        "--similarity": [("he is", "she was"), ("paris", "he")],
+    }
+    for option, expected in texts.items():
+        model, file = f"--model_dir={tmp_path / 'out' / 'model'}", f"--input_file={tmp_path / 'odd.tsv'}"
+        predict.main(["predict.py", model, file, "--json", option])
+        answers = answers_in(capsys.readouterr().out)
+        assert [(answer["text"], answer.get("text_pair")) for answer in answers] == expected
 
 
 def test_pairs_of_training_are_warned_of_in_the_evaluation(run, tmp_path, capsys):

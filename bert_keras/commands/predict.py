@@ -91,7 +91,7 @@ def main(argv: list[str]) -> None:
     settings = settings_of(model) if values.model_dir else {"task": values.task}
     if values.model_dir:
         _check_fine_tuned(values, settings["task"])
-    rows = itertools.tee(_read_rows(values, arguments, model, settings))
+    rows = itertools.tee(_read_rows(values, arguments, settings))
     sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
     for line in answer_lines(_open(values, model).pipe(texts, sources=sources, on_error=values.on_error), values.json):
         print(line, flush=True)
@@ -113,7 +113,7 @@ def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:
         raise Mistake("{}: a fine-tuned model or an export sets this; leave it out", ", ".join(wrong))
 
 
-def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, settings: dict) -> Iterator[tuple[str, Any]]:
+def _read_rows(values: flags.FlagValues, arguments: list[str], settings: dict) -> Iterator[tuple[str, Any]]:
     """Returns the name of each text for errors, and the text."""
     if values.similarity and settings["task"] != "vectors":
         raise Mistake("--similarity is for vectors, and this model is for {}; leave it out", settings["task"])
@@ -122,7 +122,7 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], model: Any, setti
     is_file, limits = values.input_file and not arguments, read_flags(LimitSettings, values)
     with leading_to_program(settings["task"] if is_file else ""):
         if is_file and is_table(values.input_file, form):
-            return read_table(values.input_file, form, given, model.settings_of_run)
+            return read_table(values.input_file, form, given, settings)
         if given:
             raise Mistake("--{} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out", next(iter(given)))
         if values.task == "score" and is_file and is_dir(values.input_file):

@@ -150,7 +150,10 @@ def _check_task(options: Export, task: str) -> None:
     if "web" in options.format and not code_of_task(task).is_file():
         raise Mistake("{format} has web, but the task {} has no JavaScript; give other formats", task)
     if ability_of(task).is_added and _quantizes(options):
-        raise Mistake("{quantize} measures its cost, but no program evaluates the task {} again; leave it out", task)
+        raise Mistake(
+            "fewer bits have a cost, and no program evaluates the task {} again to measure it; give {quantize}=float32",
+            task,
+        )
 
 
 def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:

@@ -59,11 +59,11 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str, max_
     log.info("%s", told)
     if source.task and metrics[0] - metrics[1] > max_loss * abs(metrics[0]):
         raise Mistake(
-            "{quantize}={} costs {:.1%} of {}, more than {max_loss}={}; give more training data or another {format}, "
-            "leave {quantize} out, or accept it with a higher {max_loss}",
+            "{quantize}={} lowers {} from {:.4g} to {:.4g}, by more than {max_loss}={} of it; give more training data, "
+            "another {format} or {quantize}=float32, or accept it with a higher {max_loss}",
             quantize,
-            (metrics[0] - metrics[1]) / abs(metrics[0]),
             source.task.metric,
+            *metrics,
             max_loss,
         )
     return told

@@ -64,7 +64,8 @@ def find_preparation(
     if (has_modules or not files.is_foreign) and lower_cases_first(files.folder):
         files.lower_case_first(f"the sentence-transformers config in {files.folder}")
     do_lower_case, strip_accents, lines = find_casing(files, tokens, do_lower_case, strip_accents)
-    check_vocabulary(tokens, config, do_lower_case, strip_accents)
+    casing = files.casing.get("do_lower_case")
+    check_vocabulary(tokens, config, do_lower_case, strip_accents, casing and casing.file)
     for line in lines:
         log.info(line)
     longest = _longest(config, trained, files.longest)

@@ -203,7 +203,7 @@ def select(
             selected.names = [name for name in selected.names if name not in poolers]
     if keep_optimizer and selected.names == without_other_entries(checkpoint, kept).names:
         raise Mistake("{keep_optimizer}: {} holds only weights; leave the flag out", checkpoint.prefix)
-    left_out = sorted(set(checkpoint.heads) - set(heads)) if head not in TOP_LEVEL_HEADS else []
+    left_out = sorted(set(checkpoint.heads) - set(heads)) if head and head not in TOP_LEVEL_HEADS else []
     if left_out:
         log.info(Message("left out, by {head}={}: {}", head, ", ".join(left_out)))
     return Contents(selected, heads, config)

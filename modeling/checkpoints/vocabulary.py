@@ -21,6 +21,7 @@ def check_vocabulary(
     config: BertConfig,
     do_lower_case: bool | None = None,
     strip_accents: bool | None = None,
+    casing_file: str | None = None,
 ) -> None:
     """Checks the size of a vocabulary file, and that the text has the same casing as the vocabulary.
 
@@ -34,6 +35,7 @@ def check_vocabulary(
         config: of the model.
         do_lower_case: whether the text is lower-cased; None: unknown.
         strip_accents: whether the text loses its accents; None: as do_lower_case.
+        casing_file: the file that sets these, if one does.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -56,18 +58,22 @@ def check_vocabulary(
             num_rows,
             more,
         )
+    advice = Message("give {do_lower_case}={}", not do_lower_case)
+    if casing_file:  # a setting must not contradict it
+        advice = Message("correct the casing in {}", casing_file)
     if do_lower_case and is_cased(tokens, strip_accents):
         raise Mistake(
-            "{} is cased, and lower-cased text never contains its tokens with capitals or accents; give "
-            "{do_lower_case}=False",
+            "{} is cased, and lower-cased text never contains its tokens with capitals or accents; {}",
             vocab_file,
+            advice,
         )
     if do_lower_case is False and changes_many(str.upper, tokens) and not changes_many(str.lower, tokens):
         log.warning(
             Message(
                 "{} has no tokens with capitals, but the text keeps its capitals, so capitalised words "
-                "become [UNK]; if the model was trained on lower-cased text, give {do_lower_case}=True",
+                "become [UNK]; if the model was trained on lower-cased text, {}",
                 vocab_file,
+                advice,
             )
         )
 

@@ -118,5 +118,14 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings,
     assert re.fullmatch(f"onnx in int8: 1.2 MB before, 0.3 MB now; {speeds}{end}", told)
     assert messages == [told]
     if task:
-        with pytest.raises(Mistake, match="^quantize=int8 costs 50.0% of mean, more than max_loss=0.49; give more"):
-            cost_of("onnx", source, tmp_path, "int8", 0.49)
+        lowered = "quantize=int8 lowers mean from {} to {}, by more than max_loss=0.49 of it; give more training data, "
+        advice = "another format or quantize=float32, or accept it with a higher max_loss"
+        evaluate = task.evaluate
+
+        def below_zero(outputs):
+            return {"mean": min(evaluate(outputs)["mean"] - 15, 0.0)}
+
+        for metric, values in (evaluate, ("15.2", "7.6")), (below_zero, ("0", "-7.4")):
+            monkeypatch.setattr(task, "evaluate", metric)
+            with pytest.raises(Mistake, match=f"^{re.escape(lowered.format(*values) + advice)}$"):
+                cost_of("onnx", source, tmp_path, "int8", 0.49)

@@ -46,6 +46,7 @@ def test_tags(tmp_path, open_task):
 
 def test_texts_of_the_training(tmp_path, open_task, messages):
     both = open_task("classification")
+    messages.clear()  # those of a model that no test had opened yet
     labels = both.live.settings["labels"]
     rows = [f"he ate\tso\t{label}\n" for label in labels]
     file = tmp_path / "train.tsv"

@@ -1,6 +1,7 @@
 """The preparation of text for a model: its casing, and its longest sequence."""
 
 import json
+import re
 
 import pytest
 from known_models import CASED_TOKENS, TOKENS, write_model
@@ -80,13 +81,19 @@ def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
     folder = write_model(tmp_path / "accents", model, tokens)
     # Lower-casing that strips accents contradicts this vocabulary.
     assert tokenize(folder, "É Paris") == ["[UNK]", "[UNK]"]
-    assert any("has no tokens with capitals, but the text keeps its capitals" in message for message in messages)
+    [warning] = [each for each in messages if "has no tokens with capitals, but the text keeps its capitals" in each]
+    assert warning.endswith("; if the model was trained on lower-cased text, give do_lower_case=True")
     (folder / "tokenizer_config.json").write_text('{"strip_accents": false}')
     assert tokenize(folder, "É Paris") == ["é", "paris"]
     assert f"keeping accents (set in {folder / 'tokenizer_config.json'})" in messages
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": true}')
-    with pytest.raises(ValueError, match="lower-cased text never contains its tokens with capitals or accents"):
+    # A setting that contradicts the file is refused, so it would not help.
+    advice = f"correct the casing in {re.escape(str(folder / 'tokenizer_config.json'))}$"
+    with pytest.raises(ValueError, match=f"never contains its tokens with capitals or accents; {advice}"):
         ModelFolder(folder).check()
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    ModelFolder(folder).check()
+    assert any(re.search(f"; if the model was trained on lower-cased text, {advice}", each) for each in messages)
 
 
 def test_joined_chinese_characters_are_warned_of(folder, messages):

@@ -70,7 +70,10 @@ class TestSelection:
             assert select(checkpoint, CONFIG, "safetensors", head, False).heads == expected
         all_heads = select(checkpoint, CONFIG, "tensorflow", None, False, "token_classification", "token_classifier")
         assert all_heads.heads == ("masked_lm", "next_sentence", "token_classifier")
-        assert "left out, by head=masked_lm: classifier, next_sentence" in messages
+        assert messages == [
+            "left out, by head=masked_lm: classifier, next_sentence",
+            "left out, by head=none: classifier, masked_lm, next_sentence",
+        ]
 
     @pytest.mark.parametrize(
         ("more", "head", "message"),

@@ -155,6 +155,13 @@ def test_choices_in_another_order_are_another_question(write, messages):
     assert any("that occur with different labels: 1, such as" in message for message in messages)
 
 
+def test_choices_have_no_second_text(write, messages):
+    train = write("t.csv", "sentence1,sentence2,one,two,label", "q,s,a,b,0", "q,s,a,b,1")
+    data = read(do_train=True, train_file=train, kind="multiple_choice", choice_columns=("one", "two"))
+    assert (data.train[0].text_a, data.train[0].text_b, data.train[0].choices) == ("q", None, ("a", "b"))
+    assert any(message.endswith('using "sentence1" as the text, "label" as the label') for message in messages)
+
+
 def test_calibration_and_evaluation_share_no_text(write):
     rows = [f"{' ' * copy}text {number},{number % 2}" for copy in range(3) for number in range(60)]
     settings = {"do_train": True, "do_eval": True, "train_file": write("t.csv", "text,label", *rows)}
@@ -271,6 +278,13 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         (
             {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},
             "kind=multiple_choice needs choice_columns: two or more columns, separated by commas",
+        ),
+        (
+            TRAIN
+            | {"kind": "multiple_choice", "choice_columns": ["a", "b"]}
+            | {"text_column": "text", "text_pair_column": "start"},
+            "text_pair_column has no effect with kind=multiple_choice, which pairs the text with each choice; leave it "
+            "out, or join both texts with text_column=text,start",
         ),
         (
             {**TRAIN, "data_dir": "x"},

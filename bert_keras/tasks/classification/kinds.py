@@ -112,3 +112,9 @@ def _check_kind(settings: ClassifierSettings) -> None:
         raise Mistake("{kind}=multiple_choice needs your own files, not {tfds}")
     if len(settings.choice_columns) < 2:
         raise Mistake("{kind}=multiple_choice needs {choice_columns}: two or more columns, separated by commas")
+    if settings.text_pair_column:
+        raise Mistake(
+            "{text_pair_column} has no effect with {kind}=multiple_choice, which pairs the text with each choice; "
+            "leave it out, or join both texts with {text_column}={}",
+            f"{settings.text_column or '...'},{settings.text_pair_column}",
+        )

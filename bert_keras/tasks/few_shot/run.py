@@ -131,7 +131,7 @@ class FewShotRun(FineTuning):
         log.info("the head is fitted to the vectors of %s examples", f"{len(labels):,}")
         has_evaluation = task.eval_features is not None
         evaluation = finish(self._evaluator(network, settings)(), step) if has_evaluation else None
-        write_model(run_dir, task, files, network.model, step, evaluation.metrics if evaluation else {})
+        write_model(run_dir, task, settings, files, network.model, step, evaluation.metrics if evaluation else {})
         if evaluation and self.callbacks.on_evaluation and run_dir.is_writable:
             self.callbacks.on_evaluation(step, evaluation.metrics)
         run_dir.finish(step, ALL_STEPS)

@@ -23,9 +23,11 @@ from bert_keras.modeling.checkpoints.files import ADAPTER_FILE, Checkpoint
 from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
+from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
 from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.tables.settings import given_columns
 
 log = logging.getLogger("bert_keras")
 
@@ -33,7 +35,13 @@ _DIGEST_FILE = "model.sha256"
 
 
 def write_model(
-    run_dir: RunDir, task: Task, files: ModelFolder, model: keras.Model, step: int, metrics: Mapping[str, float]
+    run_dir: RunDir,
+    task: Task,
+    settings: FineTuningSettings,
+    files: ModelFolder,
+    model: keras.Model,
+    step: int,
+    metrics: Mapping[str, float],
 ) -> None:
     """Writes the model to use, and replaces an earlier one. `metrics` are those of this step's evaluation, or empty."""
     model_dir = run_dir.within(MODEL_DIR)
@@ -43,13 +51,13 @@ def write_model(
         base = paths.name(paths.parent(files.need_checkpoint().prefix))
         model_dir.write_text(ADAPTER_FILE, adapter_bytes(model, base))
     model_dir.save(step, merged_weights(model), num_kept=1)
-    _write_task(model_dir, task, step=step, metrics=metrics)
+    _write_task(model_dir, task, settings, step=step, metrics=metrics)
 
 
-def describe_run(run_dir: RunDir, task: Task, files: ModelFolder) -> None:
+def describe_run(run_dir: RunDir, task: Task, settings: FineTuningSettings, files: ModelFolder) -> None:
     """Writes what the checkpoints of a run need to be used, so that a run that is interrupted is a model, too."""
     _write_surroundings(run_dir, files)
-    _write_task(run_dir, task)
+    _write_task(run_dir, task, settings)
 
 
 def _write_surroundings(folder: RunDir, files: ModelFolder) -> None:
@@ -57,8 +65,8 @@ def _write_surroundings(folder: RunDir, files: ModelFolder) -> None:
         folder.write_text(name, content)
 
 
-def _write_task(folder: RunDir, task: Task, **results: Any) -> None:
-    description = {"program": task.program, **task.describe(), **results}
+def _write_task(folder: RunDir, task: Task, settings: FineTuningSettings, **results: Any) -> None:
+    description = {"program": task.program, **task.describe(), **given_columns(settings), **results}
     folder.write_text(TASK_FILE, readable_json(description))
 
 

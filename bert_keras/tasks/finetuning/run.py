@@ -130,7 +130,7 @@ class FineTuning(Networks):
             settings = dataclasses.replace(settings, pack=is_packed)
 
         def keep(step: int, metrics: dict) -> None:
-            write_model(run_dir, task, files, network.model, step, metrics)
+            write_model(run_dir, task, settings, files, network.model, step, metrics)
 
         selection = Selection(run_dir, task.metric, settings.early_stopping, keep)
         if self._is_finished(settings, run_dir, selection):
@@ -215,7 +215,7 @@ class FineTuning(Networks):
         inference = self._inference(network, settings, settings.eval_batch_size)
         scale_head(network.model, task.fit_temperature(last(inference.outputs(task.calibration_features))))
         after = finish(evaluate(), step) if evaluate else None
-        write_model(run_dir, task, self.opened.files, network.model, step, after.metrics if after else {})
+        write_model(run_dir, task, settings, self.opened.files, network.model, step, after.metrics if after else {})
         if before and after:
             task.write_calibration(run_dir, before.outputs or {}, after.outputs or {})
         return Trained(trained.best, network, step, after)
@@ -289,4 +289,4 @@ def _claim(run_dir: RunDir, task: Task, opened: Opened, tries: list[dict[str, An
             free |= EVALUATION_FACTS
     run_dir.claim(values, facts, free)
     if len(tries) == 1:
-        describe_run(run_dir, task, files)
+        describe_run(run_dir, task, opened.settings, files)

@@ -243,7 +243,7 @@ def _find_text(names: Sequence[str], given: Columns) -> tuple[str | None, str | 
     taken = set(given.parts(names))
     free = [name for name in names if name not in taken]
     texts = {name for name in free if folded(name) in TEXT_NAMES}
-    if given.pair is None and (pair := usual_pair(free, PAIRS)) and texts <= {*pair}:
+    if not (given.pair or given.choices) and (pair := usual_pair(free, PAIRS)) and texts <= {*pair}:
         return *pair, None
     if len(free) == len(names) == 1:
         return names[0], None, None

@@ -88,7 +88,7 @@ def read_table(
     Args:
         form: as in `read_texts`.
         given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
-        trained: the settings of the model's training; its columns are used if the file has them.
+        trained: the task.json of the model; the columns of its training are used if the file has them.
     """
     table = Table(input_file)
     header = _header(table, given, trained)
@@ -225,7 +225,7 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
     input_file = table.path
     names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
     text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
-    choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
+    choices = given.get("choice_columns") or _trained_choices(names, trained)
     if form == "choices" and (not text or len(choices) < 2 or None in choices):
         raise Mistake(
             "{}: the columns of the text and its choices are not known; name them with {text_column} and "
@@ -247,6 +247,12 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
             input_file,
         )
     return found if form == "pair" else dataclasses.replace(found, pair=None)
+
+
+def _trained_choices(names: Sequence[str], trained: Mapping[str, Any]) -> list[str | None]:
+    """Returns the columns of the choices of the training; those of a query are the texts that fit and that do not."""
+    fitting = trained.get("text_pair_column")
+    return [_known(name, names) for name in (*([fitting] if fitting else ()), *(trained.get("choice_columns") or ()))]
 
 
 def _known(column: str | None, names: Sequence[str]) -> str | None:

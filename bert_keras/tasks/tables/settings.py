@@ -1,6 +1,7 @@
 """How the programs that classify read tables."""
 
 import dataclasses
+from typing import Any
 
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting
@@ -17,6 +18,14 @@ KINDS = {
 # Data that have their own form.
 KNOWN = {"task_name": ON}
 TFDS = {"tfds": ON}
+# How a run reads texts from tables, which predictions with its model repeat.
+_OF_TEXTS = {"text_column": None, "text_pair_column": None, "choice_columns": (), "has_header": "auto"}
+
+
+def given_columns(settings: object) -> dict[str, Any]:
+    """Returns how the settings of a run say that texts are read from tables, for task.json."""
+    values = {name: getattr(settings, name, default) for name, default in _OF_TEXTS.items()}
+    return {name: value for name, value in values.items() if value and value != _OF_TEXTS[name]}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -63,3 +63,13 @@ class VectorSettings(EvaluatedSettings):
         None,
         parser=NumberParser(0.01),
     )
+
+    @property
+    def text_column(self) -> str | None:
+        """The column of a text, or of the first text of a pair, if it was given."""
+        return self.text_columns[0] if self.text_columns else None
+
+    @property
+    def text_pair_column(self) -> str | None:
+        """The column of the second text of a pair, if it was given."""
+        return self.text_columns[1] if len(self.text_columns) > 1 else None
