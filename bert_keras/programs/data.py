@@ -104,7 +104,7 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
             return data["data"]  # as in a file of JSON
         names = tuple(data)
         return (dict(zip(names, row, strict=True)) for row in _rows_of_columns(data.values(), names, name))
-    if isinstance(data, tuple) and not any(isinstance(column, str) for column in data):
+    if isinstance(data, tuple) and not any(isinstance(column, (str, bytes, Mapping)) for column in data):
         return _rows_of_columns(data, [f"column {number}" for number in range(len(data))], name)
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
         raise TypeError(
@@ -114,14 +114,28 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
     return data
 
 
-def _rows_of_columns(columns: Iterable[Iterable[Any]], names: Sequence[Any], name: str) -> Iterator[tuple]:
+def _rows_of_columns(columns: Iterable[Any], names: Sequence[Any], name: str) -> Iterator[tuple]:
     """Returns the rows of columns of the same length."""
-    columns = [list(column) for column in columns]
+    columns = [_column(values, name, column) for column, values in zip(names, columns, strict=True)]
     counts = {column: len(values) for column, values in zip(names, columns, strict=True)}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{column}: {count}" for column, count in counts.items())
         raise Mistake("{} has columns of different lengths ({}); give each row a value in every column", name, found)
     return zip(*columns, strict=True)
+
+
+def _column(values: Any, name: str, column: Any) -> list[Any]:
+    """Returns the values of a column; iterating a text or a table would give its characters or names."""
+    is_table = isinstance(values, Mapping) or hasattr(values, "columns") or hasattr(values, "column_names")
+    if is_table or isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise Mistake(
+            '{}: the column "{}" is of the type {}, but it must be a list with a value for each row; give one row as '
+            "a list of a dict",
+            name,
+            column,
+            type(values).__name__,
+        )
+    return list(values)
 
 
 def _iterate_dataset(data: tf.data.Dataset, name: str, rank: int) -> Iterator[Any]:

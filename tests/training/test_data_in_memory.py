@@ -1,10 +1,12 @@
 """Sentences and questions in memory are read as those of files, and messages name their rows."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.programs import ner, squad
+from bert_keras.programs import classifier, ner, squad
 from bert_keras.programs.data import DataFiles
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.question_answering.question_files import read_articles
@@ -81,7 +83,7 @@ def test_tables_of_sentences(tmp_path, form):
         ([(WORDS, TAGS), (WORDS, ["B-PER", "PER"])], 'row 1 word 2: the tag "PER" is not one of BIO'),
         ([{"text": "a b", "label": []}, {"text": "a b", "label": [[0, 2, "X"], [0, 3, "Y"]]}], "row 1: the spans "),
         (
-            {"sentence": [0, 1, 0], "word": "abc", "tag": "OOO"},
+            {"sentence": [0, 1, 0], "word": [*"abc"], "tag": [*"OOO"]},
             'row 2 continues the sentence "0", whose words ended in row 0',
         ),
         ([{"words": WORDS}], 'row 0 has only words; add "tags"'),
@@ -122,3 +124,23 @@ def test_mistakes_in_questions(tmp_path, messages, row, message):
         return
     with pytest.raises(ValueError, match=f"^train_data {message}"):
         make_examples(read_articles(path), name_of(path), True, False)
+
+
+def rows(data, name="train_data"):
+    return [json.loads(line) for line in classifier.to_file(data, name)[0].decode().splitlines()]
+
+
+ROWS = [{"text": "a b", "label": "x"}, {"text": "c d", "label": "y"}]
+
+
+@pytest.mark.parametrize("data", [tuple(ROWS)])
+def test_rows(data):
+    assert rows(data) == ROWS
+
+
+@pytest.mark.parametrize("texts", ["a b", b"a b", 3, {"a b": 0}])
+def test_columns_are_lists_of_values(texts):
+    """A text would give a row for each of its characters, and a dict one for each of its names."""
+    assert rows({"text": ["a b"]}, "predict_data") == [{"text": "a b"}]
+    with pytest.raises(ValueError, match=r'^predict_data: the column "text" is of the type \w+, but it must be a list'):
+        rows({"text": texts}, "predict_data")
