@@ -76,6 +76,7 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
     number = -1
     for number, row in enumerate(iterate(data, name, rank)):
         where = f"{name} row {number}"
+        row = row._asdict() if hasattr(row, "_asdict") else row  # a named tuple: its fields may have any order
         if not isinstance(row, Mapping):
             is_tuple = isinstance(row, tuple) or (rank == 0 and isinstance(row, (list, np.ndarray)))
             parts = tuple(row) if is_tuple else (row,)

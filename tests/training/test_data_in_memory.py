@@ -1,5 +1,6 @@
 """Sentences and questions in memory are read as those of files, and messages name their rows."""
 
+import collections
 import json
 
 import numpy as np
@@ -131,9 +132,10 @@ def rows(data, name="train_data"):
 
 
 ROWS = [{"text": "a b", "label": "x"}, {"text": "c d", "label": "y"}]
+LABELLED = collections.namedtuple("LABELLED", "label text")
 
 
-@pytest.mark.parametrize("data", [tuple(ROWS)])
+@pytest.mark.parametrize("data", [tuple(ROWS), [LABELLED("x", "a b"), LABELLED("y", "c d")]])
 def test_rows(data):
     assert rows(data) == ROWS
 
