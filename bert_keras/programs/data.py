@@ -1,5 +1,6 @@
 """Data in memory as the files that the training programs read."""
 
+import collections
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,11 +96,16 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
     """Returns an iterable of the rows of data; see `rows_of`."""
     if isinstance(data, tf.data.Dataset):
         return _iterate_dataset(data, name, rank)
+    columns = getattr(data, "column_names", getattr(data, "columns", ()))  # of pyarrow; of pandas and polars
+    twice = [column for column, count in collections.Counter([*columns]).items() if count > 1]
+    if twice:
+        raise Mistake('{} has several columns "{}", and a row can have one; rename them', name, twice[0])
     for method in ("to_dicts", "to_pylist"):  # polars, pyarrow
         if hasattr(data, method):
             return getattr(data, method)()
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
-        return data.to_dict("records")
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas; `to_csv` writes the index, too
+        index = [level for level in data.index.names if level is not None and level not in data.columns]
+        return data.reset_index(index).to_dict("records")
     if isinstance(data, Mapping):
         if isinstance(data.get("data"), list) and sum(isinstance(value, list) for value in data.values()) == 1:
             return data["data"]  # as in a file of JSON

@@ -146,3 +146,16 @@ def test_columns_are_lists_of_values(texts):
     assert rows({"text": ["a b"]}, "predict_data") == [{"text": "a b"}]
     with pytest.raises(ValueError, match=r'^predict_data: the column "text" is of the type \w+, but it must be a list'):
         rows({"text": texts}, "predict_data")
+
+
+def test_tables_keep_their_columns():
+    """The names of an index are columns, as in the file that `to_csv` writes, and no column replaces another."""
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    table = pandas.DataFrame(ROWS)
+    assert rows(table) == rows(table.set_index([[7, 8]])) == rows(pyarrow.Table.from_pylist(ROWS)) == ROWS
+    assert rows(table.set_index(pandas.Index([7, 8], name="id"))) == [{"id": 7} | ROWS[0], {"id": 8} | ROWS[1]]
+    assert rows(table.set_index("text", drop=False)) == rows(table.set_index("text")) == ROWS
+    twice = pandas.DataFrame([["a b", "c d", "x"]], columns=["text", "text", "label"])
+    for data in (twice, pyarrow.table([["a b"], ["c d"], ["x"]], names=[*twice.columns])):
+        with pytest.raises(ValueError, match='^train_data has several columns "text"'):
+            rows(data)
