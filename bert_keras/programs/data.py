@@ -113,7 +113,7 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
         return (dict(zip(names, row, strict=True)) for row in _rows_of_columns(data.values(), names, name))
     if isinstance(data, tuple) and not any(isinstance(column, (str, bytes, Mapping)) for column in data):
         return _rows_of_columns(data, [f"column {number}" for number in range(len(data))], name)
-    if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+    if isinstance(data, (str, bytes, set, frozenset)) or not isinstance(data, Iterable):  # a set has no order
         raise TypeError(
             f"{name} is of the type {type(data).__name__}; give a path, a list of dicts, a tuple of lists, a table or "
             "a tf.data.Dataset"
@@ -168,6 +168,8 @@ def to_json(value: Any, where: str) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): to_json(each, where) for key, each in value.items()}
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=str)  # its own order differs from run to run, and with it the digest of the data
     if isinstance(value, Iterable):
         return [to_json(each, where) for each in value]
     raise Mistake("{} is of the type {}; give a text, a number or a list of them", where, type(value).__name__)

@@ -159,3 +159,10 @@ def test_tables_keep_their_columns():
     for data in (twice, pyarrow.table([["a b"], ["c d"], ["x"]], names=[*twice.columns])):
         with pytest.raises(ValueError, match='^train_data has several columns "text"'):
             rows(data)
+
+
+def test_sets_have_one_order_in_every_process():
+    labels = [f"label {number}" for number in range(10)]
+    assert rows([{"text": "a b", "label": {*labels}}]) == [{"text": "a b", "label": labels}]
+    with pytest.raises(TypeError, match=r"^train_data is of the type set; give a path, a list"):
+        rows({("a b", "x"), ("c d", "y")})
