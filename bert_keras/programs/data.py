@@ -162,7 +162,7 @@ def to_json(value: Any, where: str) -> Any:
         value = value.item()
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         return None
-    if isinstance(value, bytes):
+    if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, (str, bool, int, float)):
         return value
@@ -172,4 +172,6 @@ def to_json(value: Any, where: str) -> Any:
         value = sorted(value, key=str)  # its own order differs from run to run, and with it the digest of the data
     if isinstance(value, Iterable):
         return [to_json(each, where) for each in value]
+    if type(value).__str__ is not object.__str__:  # a date or a decimal number, as files of tables have them
+        return str(value)
     raise Mistake("{} is of the type {}; give a text, a number or a list of them", where, type(value).__name__)

@@ -1,6 +1,8 @@
 """Sentences and questions in memory are read as those of files, and messages name their rows."""
 
 import collections
+import datetime
+import decimal
 import json
 
 import numpy as np
@@ -166,3 +168,13 @@ def test_sets_have_one_order_in_every_process():
     assert rows([{"text": "a b", "label": {*labels}}]) == [{"text": "a b", "label": labels}]
     with pytest.raises(TypeError, match=r"^train_data is of the type set; give a path, a list"):
         rows({("a b", "x"), ("c d", "y")})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(datetime.date(2020, 1, 2), "2020-01-02"), (decimal.Decimal("1.50"), "1.50"), (bytearray(b"a"), "a")],
+)
+def test_values_are_the_texts_that_a_table_has(value, text):
+    assert rows([ROWS[0] | {"other": value}]) == [ROWS[0] | {"other": text}]
+    with pytest.raises(ValueError, match='^train_data row 0: the column "other" is of the type object; give a text'):
+        rows([ROWS[0] | {"other": object()}])
