@@ -144,6 +144,12 @@ def name_of(path: str | os.PathLike) -> str:
     return found[1] if found else os.fspath(path)
 
 
+def place_in(path: str | os.PathLike, line: int) -> str:
+    """Returns the user's words for a line of a file: "a.jsonl line 4", or for data in memory "train_data row 3"."""
+    name = name_of(path)
+    return f"{name} line {line}" if name == os.fspath(path) else f"{name} row {line - 1}"
+
+
 def has_json_rows(path: str | os.PathLike) -> bool:
     """Returns whether a file has rows of JSON: by the ending of its name, or because it begins with an object."""
     if inspection.format_by_name(path) == "json" or not paths.is_file(path):

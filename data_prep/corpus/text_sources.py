@@ -23,6 +23,7 @@ from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
+from bert_keras.storage.json_rows import place_in
 from bert_keras.storage.text_files import iterate_lines
 
 log = logging.getLogger("bert_keras")
@@ -46,7 +47,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
     form = form._replace(format=format_of(form, options))
     if form.format == "json":
         lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may continue after the head
-        next(convert(lines, lambda number: f"{file} line {number}", form.format, options), None)
+        next(convert(lines, lambda number: place_in(file, number), form.format, options), None)
     form = form._replace(head=b"")
     if form.encoding == "bytes" or form.format in CELLS:
         with contextlib.closing(_converted(form, options)) as lines:
@@ -172,7 +173,7 @@ def _converted(
         return
     if not _can_be_cut(form, options):
         lines = iterate_lines(read_blocks(form))
-        yield from convert(lines, lambda number: f"{form.file} line {number}", form.format, options)
+        yield from convert(lines, lambda number: place_in(form.file, number), form.format, options)
         return
     place = Place(form.file, form.file, 0)
 

@@ -4,13 +4,22 @@ import collections
 import datetime
 import decimal
 import json
+import os
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.programs import classifier, ner, squad
+from bert_keras import pretrain
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.documents import inspect_texts
+from bert_keras.data_prep.corpus.raw_text import TextOptions
+from bert_keras.data_prep.corpus.text_sources import local_texts
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, WorkFolder
+from bert_keras.programs import classifier, ner, pretraining, squad
 from bert_keras.programs.data import DataFiles
+from bert_keras.storage.inspection import FORMATS
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.question_answering.squad_files import make_examples
@@ -178,3 +187,57 @@ def test_values_are_the_texts_that_a_table_has(value, text):
     assert rows([ROWS[0] | {"other": value}]) == [ROWS[0] | {"other": text}]
     with pytest.raises(ValueError, match='^train_data row 0: the column "other" is of the type object; give a text'):
         rows([ROWS[0] | {"other": object()}])
+
+
+SENTENCES_OF = [["first one", "second one"], ["third one", "fourth one"]]
+FORMS_OF_DOCUMENTS = {
+    "a tuple": tuple(SENTENCES_OF),
+    "an empty sentence": [["first one", "", "second one"], SENTENCES_OF[1]],
+    "an empty line": ["first one\n\nsecond one\n", "third one\rfourth one"],
+    "nothing": [*SENTENCES_OF, None, ""],
+    "dicts": [{"text": sentences, "year": 2020} for sentences in SENTENCES_OF],
+    "columns": {"text": map("\n".join, SENTENCES_OF), "year": [1, 2]},
+}
+
+
+def documents_of(path, **options):
+    """Returns the sentences of each document that the builder of examples reads."""
+    options = TextOptions(**options)
+    [form] = inspect_texts([path], options)
+    with WorkFolder(os.path.join(os.path.dirname(path), "work")) as folder:
+        [text] = local_texts([form], Work(ThisProcess(None), folder, Progress()), options)
+        content = pathlib.Path(text.path).read_text(encoding="utf-8")
+        folder.delete()
+    return [document.split("\n") for document in content.strip().split("\n\n") if document]
+
+
+@pytest.mark.parametrize("form", FORMS_OF_DOCUMENTS)
+def test_documents_end_where_the_data_say(tmp_path, form):
+    assert documents_of(write(pretraining, FORMS_OF_DOCUMENTS[form], tmp_path)) == SENTENCES_OF
+
+
+def test_documents_may_be_in_another_column(tmp_path):
+    path = write(pretraining, {"body": SENTENCES_OF, "text": ["no", "no"]}, tmp_path)
+    assert documents_of(path, text_field="body") == SENTENCES_OF
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (["a", 3], {}, 'train_data row 1: "text" is a int, but text is needed'),
+        ([{"body": "a"}], {}, 'train_data row 0: has no field "text", but body; name the field'),
+        (["a"], {"documents": "line"}, "documents=line is for text files, but train_data has one document a row"),
+        (["a.csv", "b.csv"], {}, 'train_data document 0 is the name of the file "a.csv"; to read files, give'),
+    ],
+)
+def test_mistakes_in_documents(tmp_path, monkeypatch, data, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("text\nno")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        documents_of(write(pretraining, data, tmp_path), **options)
+
+
+@pytest.mark.parametrize("ending", [".txt", ".TXT.gz", *FORMATS, ".csv.gz", ".parquet", ".arrow"])
+def test_pretraining_builds_examples_of_every_format_of_text(tmp_path, ending):
+    with pytest.raises(ValueError, match=r"^missing: vocab_file"):
+        pretrain(tmp_path / f"a{ending}", output_dir=tmp_path / "run", bert_config_file="uncased_L-2_H-128_A-2")
