@@ -9,7 +9,7 @@ from bert_keras.data_prep.records.reading import (
     vocabulary_size_of,
 )
 from bert_keras.data_prep.text.tokenization import load_vocab
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
@@ -55,6 +55,8 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
             name,
             settings.objective,
         )
+    if settings.objective == "masked_lm" and settings.next_sentence_loss_weight:
+        _check_sentence_task(records, eval_records or records)
     if settings.objective == "span_boundary":
         _check_spans(records, eval_records)
     if settings.objective == "electra":
@@ -63,6 +65,19 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
         reason = "{next_sentence_loss_weight}=0" if records.has_sentence_task else "records without a sentence task"
         raise Mistake("{masked_lm_loss_weight}=0 and " + reason + " leave nothing to learn; give a weight above 0")
     return config, records, eval_records
+
+
+def _check_sentence_task(records: PretrainingRecords, eval_records: PretrainingRecords) -> None:
+    """Refuses records whose labels differ in meaning, and warns if only some have labels."""
+    files = [*{**records.sentence_tasks, **eval_records.sentence_tasks}.values()]
+    if len(files) > 1:
+        raise Mistake("{} and {} were built with different {sentence_task}; build them with the same", *files[:2])
+    if records.has_sentence_task != eval_records.has_sentence_task:
+        without = Setting("eval_file" if records.has_sentence_task else "input_file")
+        message = (
+            "the records of {} have no sentence task, so next_sentence_loss and next_sentence_accuracy say nothing"
+        )
+        log.warning(Message(message, without))
 
 
 def _check_spans(*all_records: PretrainingRecords | None) -> None:
