@@ -99,6 +99,8 @@ RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_ent
         "0\t1\n1\t0\n2\t0\n3\t1\n",
         "1\n0\n0\n1\n",
         "prediction\n1\n0\n0\n1\n",
+        "prediction\tsentence\tid\n1\ta\t3\n0\tb\t2\n1\tc\t0\n0\td\t1\n",
+        "label\tindex\n1\t3\n0\t2\n1\t0\n0\t1\n",
         "equivalent\nnot_equivalent\n0.0\nLABEL_1\n",
         "index\tprediction\n0\tEquivalent\n1\tnot_equivalent\n2\tnot_equivalent\n3\tequivalent\n",
         "0.1\t0.9\n0.75\t0.25\n1.0\t1e-9\n0.4\t0.6\n",
@@ -111,6 +113,8 @@ RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_ent
         "no head",
         "one column",
         "one column and head",
+        "ids at the end",
+        "ids at the end, other head",
         "names",
         "other names",
         "probabilities",
@@ -135,6 +139,15 @@ def test_predictions_of_any_program(score, write, predictions):
         "macro        0.7500  0.8333  0.7333         4\n"
         "weighted     0.8750  0.7500  0.7667         4\n"
     )
+
+
+def test_predictions_with_commas(score, write):
+    write(
+        dev__tsv=MRPC, p__csv='prediction;"text;s";id\n1;"a;b";3\n0;b;2\n1;c;0\n0;d;1\n', q__csv="0,1\n1,0\n2,0\n3,1\n"
+    )
+    for name in ("p.csv", "q.csv"):
+        arguments = ("--task=MRPC", "--data_file=dev.tsv", f"--predictions_file={name}", "--json")
+        assert json.loads(score(*arguments))["accuracy"] == 0.75
 
 
 RTE_FLAGS = ("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json")
