@@ -228,6 +228,34 @@ def test_entities_of_two_files_and_of_json_lines(score, write):
     assert score("--task=ner", "--data_file=gold.txt", "--predictions_file=found.jsonl", "--json") == expected
 
 
+@pytest.mark.parametrize(("name", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_entities_in_tables_of_words(score, write, name, separator):
+    """Their header tells where the predicted and the correct tags are; nothing takes the correct tags for predicted."""
+    write(columns__txt=COLUMNS)
+    expected = score("--task=ner", "--predictions_file=columns.txt", "--json")
+    words, sentence = [], 0
+    for line in COLUMNS.splitlines()[2:]:
+        sentence += not line
+        words += [[str(sentence), *line.split(" ")]] if line else []
+
+    def table(head, *places):
+        rows = [head.split(), *([row[place] for place in places] for row in words)]
+        return "".join(separator.join(row) + "\n" for row in rows)
+
+    both = table("sentence word tag predicted_tags", 0, 1, 3, 4)
+    write(**{f"both__{name}": both, f"found__{name}": table("sentence word tag", 0, 1, 4)})
+    write(**{f"gold__{name}": table("sentence word tag", 0, 1, 3)})
+    for files in (
+        [f"--predictions_file=both.{name}"],
+        [f"--predictions_file=both.{name}", f"--data_file=gold.{name}"],
+        [f"--predictions_file=found.{name}", f"--data_file=gold.{name}"],
+        [f"--predictions_file=found.{name}", "--data_file=columns.txt", "--tag_column=-2"],
+    ):
+        assert score("--task=ner", *files, "--json") == expected
+    with pytest.raises(ValueError, match="needs columns such as Sentence #, Word, predicted_tags; rename"):
+        score("--task=ner", f"--predictions_file=found.{name}")
+
+
 def test_entities_in_named_columns_and_other_schemes(score, write):
     rows = ["1 Peter S-PER O", "2 of O O", "3 New B-LOC O", "4 York E-LOC O"]
     predictions = ["B-PER", "O", "B-LOC", "O"]

@@ -25,7 +25,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (("--task=ax", *MRPC_FLAGS[1:]), "^task=ax has no file with labels; only GLUE's site can score it$"),
         (
             ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
-            r"^word_column and tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
+            r"^word_column and tag_column are for files of columns, not for JSON lines or a table with a header \(p",
         ),
         (("--task=mrpc", "gold.json", "p.json"), '^"gold.json" is not a flag; give only flags, or only the answer fil'),
         (("gold.json",), '^"gold.json" is not a flag; give only flags, or only the answer file'),

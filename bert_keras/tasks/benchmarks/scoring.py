@@ -24,7 +24,7 @@ from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.tasks.tables.examples import Example, Label, check_labels
 from bert_keras.tasks.tables.header import to_number
-from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.conll import has_names, read_conll
 from bert_keras.tasks.tagging.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 
 log = logging.getLogger("bert_keras")
@@ -106,8 +106,11 @@ def score_entities(
     data_file, the same file has the gold tags, by default in the second to last column.
     """
     files = [file for file in (data_file, predictions_file) if file]
-    if all(map(has_json_rows, files)) and (word_column, tag_column) != (None, None):
-        raise Mistake("{word_column} and {tag_column} are for files of columns, not for JSON lines ({})", files[0])
+    if all(map(has_names, files)) and (word_column, tag_column) != (None, None):
+        raise Mistake(
+            "{word_column} and {tag_column} are for files of columns, not for JSON lines or a table with a header ({})",
+            files[0],
+        )
     keys = (PREDICTED_TAGS, *(TAG_NAMES if data_file else ()))
     predicted = _read_sentences(predictions_file, word_column, -1, keys)
     if data_file:
@@ -266,7 +269,7 @@ def _squad_table(metrics: Mapping[str, float]) -> str:
 def _read_sentences(
     path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = TAG_NAMES
 ) -> list[Sentence]:
-    if has_json_rows(path):
+    if has_names(path):
         word_column = tag_column = None
     return read_conll(path, word_column=word_column, tag_column=tag_column, is_bio=False, tag_keys=tag_keys)
 
