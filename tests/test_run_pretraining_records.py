@@ -1,5 +1,6 @@
 """Pre-training on records like those of later models: without masks, without a sentence task, compressed."""
 
+import contextlib
 import json
 import math
 import pathlib
@@ -14,6 +15,7 @@ from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.input.pretraining_batches import evaluation_batches
 from bert_keras.modeling import open_checkpoint, save_checkpoint
 from bert_keras.settings.fields import setting_fields
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.pretraining.input import read_input
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
@@ -155,3 +157,22 @@ def test_metrics_without_labels_are_named(tmp_path, tiny_config, write_records, 
     said = [message for message in messages if "no sentence task" in message]
     expected = f"the records of {flag} have no sentence task, so next_sentence_loss and next_sentence_accuracy say"
     assert [message.startswith(expected) for message in said] == [True] * (flag is not None)
+
+
+@pytest.mark.parametrize("num_blanks", [0, 2])
+def test_records_of_another_vocabulary_than_that_of_the_model_are_refused(
+    tmp_path, tiny_config, write_records, num_blanks
+):
+    flags = make_files(tmp_path, tiny_config, write_records)
+    settings = note_tasks(flags)
+    model = tmp_path / "model"
+    model.mkdir()
+    tokens = [f"word{number}" for number in range(30)]
+    (model / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens) + "\n" * num_blanks)
+    note = flags["input_file"].with_name("train.tfrecord.json")
+    for digest, is_refused in ((vocabulary_digest(dict(zip(tokens, range(30), strict=True))), False), ("other", True)):
+        note.write_text(json.dumps({"vocab_sha256": digest}))
+        for model_flags in ({"init_checkpoint": str(model)}, {"output_dir": str(model), "do_train": False}):
+            context = pytest.raises(ValueError, match="train.tfrecord was built with another vocabulary than .*vocab.t")
+            with context if is_refused else contextlib.nullcontext():
+                read_input(PretrainingSettings(**{**settings, "eval_file": None, **model_flags}))

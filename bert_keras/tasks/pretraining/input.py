@@ -49,6 +49,8 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if tokens:
         _check_vocabulary(tokens, config, records)
+    elif model := settings.init_checkpoint or (None if settings.do_train else settings.output_dir):
+        _check_vocabulary_of(model, records)
     if config.is_decoder and settings.objective != "masked_lm":
         raise Mistake(
             "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
@@ -90,6 +92,26 @@ def _check_spans(*all_records: PretrainingRecords | None) -> None:
                 "{sentence_task}=none, and keep the .json files with them",
                 records.files,
             )
+
+
+def _check_vocabulary_of(model: str, records: PretrainingRecords) -> None:
+    """Refuses records whose ids are other tokens than those of a model, if both tell their vocabulary."""
+    try:
+        vocab_file = ModelFolder(model).vocab_file
+    except (FileNotFoundError, Mistake):  # a model of the original BERT may be a checkpoint alone
+        return
+    tokens = read_tokens(vocab_file)
+    digests = {vocabulary_digest(load_vocab(tokens))}
+    while tokens and not tokens[-1]:  # blank lines, for rows of the model without tokens
+        tokens.pop()
+    digests.add(vocabulary_digest(load_vocab(tokens)))
+    if "vocab_sha256" in records.metadata and records.metadata["vocab_sha256"] not in digests:
+        raise Mistake(
+            "{} was built with another vocabulary than {}, the model's, so its ids are other tokens; build it "
+            "with that one, or give its own as {vocab_file} to use it from now on",
+            records.files[0],
+            vocab_file,
+        )
 
 
 def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
