@@ -222,8 +222,8 @@ def _check_question(question: Any, where: str, name: str) -> None:
         _use_whole_number(answer, "answer_start")
         _value(answer, "answer_start", int, f"{name}, in its answers,")
     if "is_impossible" in question:
-        found = str(question["is_impossible"]).strip().lower()
-        question["is_impossible"] = _TRUTH.get(found, question["is_impossible"])
+        if isinstance(found := question["is_impossible"], str):  # as tables write it
+            question["is_impossible"] = _TRUTH.get(found.strip().lower(), found)
         _value(question, "is_impossible", bool, name)
 
 
