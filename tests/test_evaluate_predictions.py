@@ -99,6 +99,8 @@ RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_ent
         "0\t1\n1\t0\n2\t0\n3\t1\n",
         "1\n0\n0\n1\n",
         "prediction\n1\n0\n0\n1\n",
+        "prediction\tsentence\tid\n1\ta\t3\n0\tb\t2\n1\tc\t0\n0\td\t1\n",
+        "label\tindex\n1\t3\n0\t2\n1\t0\n0\t1\n",
         "equivalent\nnot_equivalent\n0.0\nLABEL_1\n",
         "index\tprediction\n0\tEquivalent\n1\tnot_equivalent\n2\tnot_equivalent\n3\tequivalent\n",
         "0.1\t0.9\n0.75\t0.25\n1.0\t1e-9\n0.4\t0.6\n",
@@ -111,6 +113,8 @@ RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_ent
         "no head",
         "one column",
         "one column and head",
+        "ids at the end",
+        "ids at the end, other head",
         "names",
         "other names",
         "probabilities",
@@ -135,6 +139,15 @@ def test_predictions_of_any_program(score, write, predictions):
         "macro        0.7500  0.8333  0.7333         4\n"
         "weighted     0.8750  0.7500  0.7667         4\n"
     )
+
+
+def test_predictions_with_commas(score, write):
+    write(
+        dev__tsv=MRPC, p__csv='prediction;"text;s";id\n1;"a;b";3\n0;b;2\n1;c;0\n0;d;1\n', q__csv="0,1\n1,0\n2,0\n3,1\n"
+    )
+    for name in ("p.csv", "q.csv"):
+        arguments = ("--task=MRPC", "--data_file=dev.tsv", f"--predictions_file={name}", "--json")
+        assert json.loads(score(*arguments))["accuracy"] == 0.75
 
 
 RTE_FLAGS = ("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json")
@@ -213,6 +226,34 @@ def test_entities_of_two_files_and_of_json_lines(score, write):
         del sentence["tags"]
     write(found__jsonl="\n".join(map(json.dumps, sentences)))
     assert score("--task=ner", "--data_file=gold.txt", "--predictions_file=found.jsonl", "--json") == expected
+
+
+@pytest.mark.parametrize(("name", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_entities_in_tables_of_words(score, write, name, separator):
+    """Their header tells where the predicted and the correct tags are; nothing takes the correct tags for predicted."""
+    write(columns__txt=COLUMNS)
+    expected = score("--task=ner", "--predictions_file=columns.txt", "--json")
+    words, sentence = [], 0
+    for line in COLUMNS.splitlines()[2:]:
+        sentence += not line
+        words += [[str(sentence), *line.split(" ")]] if line else []
+
+    def table(head, *places):
+        rows = [head.split(), *([row[place] for place in places] for row in words)]
+        return "".join(separator.join(row) + "\n" for row in rows)
+
+    both = table("sentence word tag predicted_tags", 0, 1, 3, 4)
+    write(**{f"both__{name}": both, f"found__{name}": table("sentence word tag", 0, 1, 4)})
+    write(**{f"gold__{name}": table("sentence word tag", 0, 1, 3)})
+    for files in (
+        [f"--predictions_file=both.{name}"],
+        [f"--predictions_file=both.{name}", f"--data_file=gold.{name}"],
+        [f"--predictions_file=found.{name}", f"--data_file=gold.{name}"],
+        [f"--predictions_file=found.{name}", "--data_file=columns.txt", "--tag_column=-2"],
+    ):
+        assert score("--task=ner", *files, "--json") == expected
+    with pytest.raises(ValueError, match="needs columns such as Sentence #, Word, predicted_tags; rename"):
+        score("--task=ner", f"--predictions_file=found.{name}")
 
 
 def test_entities_in_named_columns_and_other_schemes(score, write):

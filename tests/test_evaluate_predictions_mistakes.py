@@ -25,7 +25,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (("--task=ax", *MRPC_FLAGS[1:]), "^task=ax has no file with labels; only GLUE's site can score it$"),
         (
             ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
-            r"^word_column and tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
+            r"^word_column and tag_column are for files of columns, not for JSON lines or a table with a header \(p",
         ),
         (("--task=mrpc", "gold.json", "p.json"), '^"gold.json" is not a flag; give only flags, or only the answer fil'),
         (("gold.json",), '^"gold.json" is not a flag; give only flags, or only the answer file'),
@@ -83,6 +83,11 @@ def test_mistakes_in_squad(score, write, arguments, predictions, message):
         ),
         ("0\t1\n1\t0\n1\t0\n3\t0\n", '^p.tsv line 3: the id "1" is also in line 2; ids must be unique$'),
         ("index\tprediction\n0\t1\n1\n", "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$"),
+        ("prediction\tid\n1\t0\n1\n", "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$"),
+        (
+            '{"id": 0, "prediction": 1}\n',
+            "^p.tsv has rows of JSON; write predictions into columns with tabs or commas$",
+        ),
         ("0\ta\tb\n", "^p.tsv line 1 has 3 columns, but a file of predictions without a header has one or two"),
         (
             "id\ttext\tanswer\n0\ta\t1\n",

@@ -1,5 +1,6 @@
 """Pre-training on records like those of later models: without masks, without a sentence task, compressed."""
 
+import contextlib
 import json
 import math
 import pathlib
@@ -13,6 +14,10 @@ from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.input.pretraining_batches import evaluation_batches
 from bert_keras.modeling import open_checkpoint, save_checkpoint
+from bert_keras.settings.fields import setting_fields
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
+from bert_keras.tasks.pretraining.input import read_input
+from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 
 def entropy_of_masked_tokens(path):
@@ -115,3 +120,59 @@ def test_one_file_with_a_sentence_task_is_enough(tmp_path, write_records):
     for files, has_sentence_task in {"ac": False, "ab": True, "ba": True, "ad": True}.items():
         records = open_records(",".join(f"{tmp_path}/{name}.tfrecord" for name in files), 12, 3, 40)
         assert records.has_sentence_task == has_sentence_task, files
+
+
+def note_tasks(flags, **tasks):
+    """Writes the metadata of the records of `make_files`: the sentence task of the files of each flag."""
+    for name, task in tasks.items():
+        path = flags["input_file"].with_name({"input_file": "train", "eval_file": "held_out"}[name] + ".tfrecord.json")
+        path.write_text(json.dumps({"settings": {"sentence_task": task}}))
+    settings = {**flags, "eval_file": flags["input_file"].with_name("held_out.tfrecord")}
+    known = {field.name for field in setting_fields(PretrainingSettings)}
+    return {name: str(value) if "file" in name else value for name, value in settings.items() if name in known}
+
+
+def test_labels_of_different_sentence_tasks_are_not_mixed(tmp_path, tiny_config, write_records):
+    flags = make_files(tmp_path, tiny_config, write_records)
+    settings = note_tasks(flags, input_file="next_sentence", eval_file="sentence_order")
+    message = "train.tfrecord and .*held_out.tfrecord were built with different sentence_task; build them with the same"
+    for files in ({}, {"input_file": f"{settings['input_file']},{settings['eval_file']}", "eval_file": None}):
+        with pytest.raises(ValueError, match=message):
+            read_input(PretrainingSettings(**{**settings, **files}))
+    read_input(PretrainingSettings(**settings, objective="electra"))  # it has no use for these labels
+
+
+@pytest.mark.parametrize(
+    ("trained", "evaluated", "flag"),
+    [
+        ("next_sentence", "none", "eval_file"),
+        ("none", "sentence_order", "input_file"),
+        ("none", "none", None),
+        ("sentence_order", "sentence_order", None),
+    ],
+)
+def test_metrics_without_labels_are_named(tmp_path, tiny_config, write_records, messages, trained, evaluated, flag):
+    flags = make_files(tmp_path, tiny_config, write_records)
+    read_input(PretrainingSettings(**note_tasks(flags, input_file=trained, eval_file=evaluated)))
+    said = [message for message in messages if "no sentence task" in message]
+    expected = f"the records of {flag} have no sentence task, so next_sentence_loss and next_sentence_accuracy say"
+    assert [message.startswith(expected) for message in said] == [True] * (flag is not None)
+
+
+@pytest.mark.parametrize("num_blanks", [0, 2])
+def test_records_of_another_vocabulary_than_that_of_the_model_are_refused(
+    tmp_path, tiny_config, write_records, num_blanks
+):
+    flags = make_files(tmp_path, tiny_config, write_records)
+    settings = note_tasks(flags)
+    model = tmp_path / "model"
+    model.mkdir()
+    tokens = [f"word{number}" for number in range(30)]
+    (model / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens) + "\n" * num_blanks)
+    note = flags["input_file"].with_name("train.tfrecord.json")
+    for digest, is_refused in ((vocabulary_digest(dict(zip(tokens, range(30), strict=True))), False), ("other", True)):
+        note.write_text(json.dumps({"vocab_sha256": digest}))
+        for model_flags in ({"init_checkpoint": str(model)}, {"output_dir": str(model), "do_train": False}):
+            context = pytest.raises(ValueError, match="train.tfrecord was built with another vocabulary than .*vocab.t")
+            with context if is_refused else contextlib.nullcontext():
+                read_input(PretrainingSettings(**{**settings, "eval_file": None, **model_flags}))

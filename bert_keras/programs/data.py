@@ -1,5 +1,6 @@
 """Data in memory as the files that the training programs read."""
 
+import collections
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,6 +77,7 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
     number = -1
     for number, row in enumerate(iterate(data, name, rank)):
         where = f"{name} row {number}"
+        row = row._asdict() if hasattr(row, "_asdict") else row  # a named tuple: its fields may have any order
         if not isinstance(row, Mapping):
             is_tuple = isinstance(row, tuple) or (rank == 0 and isinstance(row, (list, np.ndarray)))
             parts = tuple(row) if is_tuple else (row,)
@@ -94,19 +96,24 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
     """Returns an iterable of the rows of data; see `rows_of`."""
     if isinstance(data, tf.data.Dataset):
         return _iterate_dataset(data, name, rank)
+    columns = getattr(data, "column_names", getattr(data, "columns", ()))  # of pyarrow; of pandas and polars
+    twice = [column for column, count in collections.Counter([*columns]).items() if count > 1]
+    if twice:
+        raise Mistake('{} has several columns "{}", and a row can have one; rename them', name, twice[0])
     for method in ("to_dicts", "to_pylist"):  # polars, pyarrow
         if hasattr(data, method):
             return getattr(data, method)()
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas
-        return data.to_dict("records")
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # pandas; `to_csv` writes the index, too
+        index = [level for level in data.index.names if level is not None and level not in data.columns]
+        return data.reset_index(index).to_dict("records")
     if isinstance(data, Mapping):
         if isinstance(data.get("data"), list) and sum(isinstance(value, list) for value in data.values()) == 1:
             return data["data"]  # as in a file of JSON
         names = tuple(data)
         return (dict(zip(names, row, strict=True)) for row in _rows_of_columns(data.values(), names, name))
-    if isinstance(data, tuple) and not any(isinstance(column, str) for column in data):
+    if isinstance(data, tuple) and not any(isinstance(column, (str, bytes, Mapping)) for column in data):
         return _rows_of_columns(data, [f"column {number}" for number in range(len(data))], name)
-    if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+    if isinstance(data, (str, bytes, set, frozenset)) or not isinstance(data, Iterable):  # a set has no order
         raise TypeError(
             f"{name} is of the type {type(data).__name__}; give a path, a list of dicts, a tuple of lists, a table or "
             "a tf.data.Dataset"
@@ -114,14 +121,28 @@ def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
     return data
 
 
-def _rows_of_columns(columns: Iterable[Iterable[Any]], names: Sequence[Any], name: str) -> Iterator[tuple]:
+def _rows_of_columns(columns: Iterable[Any], names: Sequence[Any], name: str) -> Iterator[tuple]:
     """Returns the rows of columns of the same length."""
-    columns = [list(column) for column in columns]
+    columns = [_column(values, name, column) for column, values in zip(names, columns, strict=True)]
     counts = {column: len(values) for column, values in zip(names, columns, strict=True)}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{column}: {count}" for column, count in counts.items())
         raise Mistake("{} has columns of different lengths ({}); give each row a value in every column", name, found)
     return zip(*columns, strict=True)
+
+
+def _column(values: Any, name: str, column: Any) -> list[Any]:
+    """Returns the values of a column; iterating a text or a table would give its characters or names."""
+    is_table = isinstance(values, Mapping) or hasattr(values, "columns") or hasattr(values, "column_names")
+    if is_table or isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise Mistake(
+            '{}: the column "{}" is of the type {}, but it must be a list with a value for each row; give one row as '
+            "a list of a dict",
+            name,
+            column,
+            type(values).__name__,
+        )
+    return list(values)
 
 
 def _iterate_dataset(data: tf.data.Dataset, name: str, rank: int) -> Iterator[Any]:
@@ -141,12 +162,16 @@ def to_json(value: Any, where: str) -> Any:
         value = value.item()
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         return None
-    if isinstance(value, bytes):
+    if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Mapping):
         return {str(key): to_json(each, where) for key, each in value.items()}
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=str)  # its own order differs from run to run, and with it the digest of the data
     if isinstance(value, Iterable):
         return [to_json(each, where) for each in value]
+    if type(value).__str__ is not object.__str__:  # a date or a decimal number, as files of tables have them
+        return str(value)
     raise Mistake("{} is of the type {}; give a text, a number or a list of them", where, type(value).__name__)

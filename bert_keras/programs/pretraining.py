@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,10 @@ from bert_keras.engine.given_settings import check_given_checkpoint, completed, 
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, Data, TrainedModel, call, takes
-from bert_keras.programs.data import DataFiles, iterate, to_json
+from bert_keras.programs.data import DataFiles, iterate, json_lines, to_json
 from bert_keras.settings.fields import checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
+from bert_keras.storage.inspection import FORMATS, ending_of
 from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bert_keras.tasks.pretraining.fill_mask import FillMask
     from bert_keras.tasks.pretraining.run import Pretraining
 
-_TEXT = re.compile(r"\.(txt|jsonl|ndjson|json|parquet|arrow)(\.\w+)?$")
+_TEXTS = (".txt", *FORMATS, ".parquet", ".arrow")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
 _OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
@@ -82,9 +82,9 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
     Args:
         train_data: records, text files, or documents in memory. Records are paths and patterns between
             commas; so are text files, whose names end in .txt, also compressed. A document is a text with one sentence
-            a line, a list of sentences, or a dict with one of them as "text". Documents may be in a list, a generator,
-            a table, or a finite `tf.data.Dataset`. The call writes documents and the examples that it builds to
-            `output_dir/data`.
+            a line, a list of sentences, or a dict with one of them as "text", or as the `text_field`. Documents may
+            be in a list, a generator, a table, or a finite `tf.data.Dataset`. The call writes documents and the
+            examples that it builds to `output_dir/data`.
         eval_data: data to evaluate on, in one of these forms.
         bert_config_file: the config of the model: a file, or the name of a released model. Default: the config next to
             `init_checkpoint`.
@@ -102,28 +102,37 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
 
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
-    """Returns documents as the content of a text file."""
-    documents = []
-    for number, document in enumerate(iterate(data, name, 0)):
+    """Returns documents as the content of a JSON lines file, which keeps the ends of documents with blank lines."""
+    rows = []
+    # A tuple has documents, as a list has: to pre-train, columns need names.
+    for number, document in enumerate(iterate([*data] if isinstance(data, tuple) else data, name, 0)):
         where = f"{name} document {number}"
-        document = to_json(
-            document["text"] if isinstance(document, Mapping) and "text" in document else document, where
-        )
-        if isinstance(document, list) and all(isinstance(sentence, str) for sentence in document):
-            document = "\n".join(" ".join(sentence.split()) for sentence in document)
-        if not isinstance(document, str):
-            raise Mistake("{} is not a text or a list of sentences; give one of them", where)
-        documents.append(document.strip("\n") + "\n")
-    if not documents:
+        if isinstance(document, str) and ending_of(document) in _TEXTS and paths.is_file(document):
+            raise Mistake(
+                '{} is the name of the file "{}"; to read files, give their names in one text, with commas between '
+                "them",
+                where,
+                document,
+            )
+        row = document if isinstance(document, Mapping) else {"text": document}
+        rows.append({str(column): _to_text(to_json(value, where), where) for column, value in row.items()})
+    if not rows:
         raise Mistake("{} has no document; give at least one", name)
-    return "\n".join(documents).encode("utf-8", "surrogatepass"), ".txt"
+    return json_lines(rows)
+
+
+def _to_text(value: Any, where: str) -> Any:
+    """Returns a list of sentences as a text with one sentence a line; other values of a row stay."""
+    if isinstance(value, list) and all(isinstance(sentence, str) for sentence in value):
+        return "\n".join(" ".join(sentence.split()) for sentence in value)
+    return value
 
 
 def _build_records(
     of_text: dict[str, Any], path: str, name: str, training: PretrainingSettings, files: DataFiles
 ) -> str:
     """Builds the examples of text files, and returns the path of their records; a path of records stays."""
-    if not _TEXT.search(path):
+    if ending_of(path) not in _TEXTS:
         if of_text:
             raise Mistake(
                 "{} is for texts, but {} are records that were built before; leave it out", min(of_text), name

@@ -144,12 +144,18 @@ def name_of(path: str | os.PathLike) -> str:
     return found[1] if found else os.fspath(path)
 
 
+def place_in(path: str | os.PathLike, line: int) -> str:
+    """Returns the user's words for a line of a file: "a.jsonl line 4", or for data in memory "train_data row 3"."""
+    name = name_of(path)
+    return f"{name} line {line}" if name == os.fspath(path) else f"{name} row {line - 1}"
+
+
 def has_json_rows(path: str | os.PathLike) -> bool:
     """Returns whether a file has rows of JSON: by the ending of its name, or because it begins with an object."""
     if inspection.format_by_name(path) == "json" or not paths.is_file(path):
         return inspection.format_by_name(path) == "json"
     with paths.open_file(path) as content:
-        return _is_begin_of_rows(content.read(_LOOKED_AT).removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"))
+        return begins_as_rows(content.read(_LOOKED_AT).removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"))
 
 
 def look_for_rows(path: str | os.PathLike, needed: str) -> tuple[bool, str | None]:
@@ -157,10 +163,11 @@ def look_for_rows(path: str | os.PathLike, needed: str) -> tuple[bool, str | Non
     if inspection.format_by_name(path) == "json" or not paths.is_file(path):
         return inspection.format_by_name(path) == "json", None
     text = text_files.read_text(path, needed)
-    return _is_begin_of_rows(text[:_LOOKED_AT]), text
+    return begins_as_rows(text[:_LOOKED_AT]), text
 
 
-def _is_begin_of_rows(text: str) -> bool:
+def begins_as_rows(text: str) -> bool:
+    """Returns whether a text begins with an object of JSON, which has a key."""
     return _BEGIN_OF_ROWS.match(text) is not None
 
 

@@ -16,6 +16,7 @@ from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.mistakes import MissingFile, Mistake, some_of
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
+from bert_keras.storage.json_rows import name_of
 
 log = logging.getLogger("bert_keras")
 
@@ -209,7 +210,9 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
         )
     if options.documents != "blank_line" and "text" not in formats:
         raise Mistake(
-            "{documents}={} is for text files, but {} has one document a row; leave it out", options.documents, files[0]
+            "{documents}={} is for text files, but {} has one document a row; leave it out",
+            options.documents,
+            name_of(files[0]),
         )
     _warn_about_repeated(files)
     return forms

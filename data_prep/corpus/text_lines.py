@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_keras.mistakes import Message, Mistake
+from bert_keras.storage.json_rows import place_in
 
 _PIECE = 1 << 20
 _TAIL = 1 << 12
@@ -145,10 +146,10 @@ def _ends_document(path: str) -> bool:
 
 
 def line_of(place: Place) -> str:
-    """Returns "FILE line NUMBER"; reads the file up to the place."""
+    """Returns the user's words for a place; reads the file up to it."""
     with open(place.path, "rb") as content:
         blocks = iter(lambda: content.read(min(1 << 20, place.offset - content.tell())), b"")
-        return f"{place.name} line {1 + sum(block.count(10) for block in blocks)}"
+        return place_in(place.name, 1 + sum(block.count(10) for block in blocks))
 
 
 def read_byte_lines(file: TextFile, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:

@@ -20,9 +20,10 @@ from bert_keras.data_prep.corpus.raw_text import (
 )
 from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
 from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
+from bert_keras.storage.json_rows import begins_as_rows, place_in
 from bert_keras.storage.text_files import iterate_lines
 
 log = logging.getLogger("bert_keras")
@@ -44,9 +45,16 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
     if form.encoding == "bytes" and form.compression:
         raise Mistake("{} is a {} file inside {}; unpack it first", file, form.format.capitalize(), form.compression)
     form = form._replace(format=format_of(form, options))
+    if form.format == "text" and begins_as_rows(form.head.decode("utf-8", "replace")):
+        log.warning(
+            Message(
+                "{}: read as text, but begins with an object of JSON; to read a field of JSON lines, give {text_field}",
+                "standard input" if paths.name(file).startswith(_COPY) else file,
+            )
+        )
     if form.format == "json":
         lines = iterate_lines([form.head.rpartition(b"\n")[0]])  # the last line may continue after the head
-        next(convert(lines, lambda number: f"{file} line {number}", form.format, options), None)
+        next(convert(lines, lambda number: place_in(file, number), form.format, options), None)
     form = form._replace(head=b"")
     if form.encoding == "bytes" or form.format in CELLS:
         with contextlib.closing(_converted(form, options)) as lines:
@@ -172,7 +180,7 @@ def _converted(
         return
     if not _can_be_cut(form, options):
         lines = iterate_lines(read_blocks(form))
-        yield from convert(lines, lambda number: f"{form.file} line {number}", form.format, options)
+        yield from convert(lines, lambda number: place_in(form.file, number), form.format, options)
         return
     place = Place(form.file, form.file, 0)
 

@@ -25,7 +25,7 @@ _RECORDS_AT_ONCE = 1024
 
 def count_records(path: str, is_compressed: bool, progress: Progress | None = None) -> int:
     """Counts the records of a file by their length prefixes; raises ValueError if the file ends inside a record."""
-    count, position, told, size = 0, 0, 0, paths.size(path)
+    count, position, told, size, header = 0, 0, 0, paths.size(path), b""
     with (
         paths.open_file(path) as stored,
         gzip.open(stored) if is_compressed else contextlib.nullcontext(stored) as file,
@@ -47,6 +47,13 @@ def count_records(path: str, is_compressed: bool, progress: Progress | None = No
                     progress.advance(done - told)
                     told = done
         except (EOFError, zlib.error, gzip.BadGzipFile):
+            # A record begins with its length, whose high bytes are 0.
+            if not count and header and b"\0" not in header:
+                raise Mistake(
+                    "{} is not a TFRecord file, but text; build records of it with "
+                    "data_prep/create_pretraining_data.py",
+                    path,
+                ) from None
             raise Mistake(
                 "{} is not a whole TFRecord file: it ends or is damaged in example {}; build it again", path, count + 1
             ) from None

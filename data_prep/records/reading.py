@@ -41,6 +41,8 @@ class PretrainingRecords:
     # The first metadata that the builder stored next to a file; empty without any.
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, hash=False)
     has_sentence_task: bool = True  # False if all files were built with `--sentence_task=none`
+    # By known sentence task, a file that was built with it.
+    sentence_tasks: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, hash=False)
     has_spans: bool = False  # True if all files were built with masked spans in single segments
 
     @property
@@ -91,6 +93,11 @@ def open_records(
         vocab_size=vocab_size,
         metadata=stored[first],
         has_sentence_task=any(each.get("sentence_task") != "none" for each in built_with),
+        sentence_tasks={
+            each["sentence_task"]: path
+            for path, each in zip(files, built_with, strict=True)
+            if each.get("sentence_task", "none") != "none"
+        },
         has_spans=all(
             each.get("sentence_task") == "none" and each.get("masked_spans", "none") != "none" for each in built_with
         ),

@@ -107,12 +107,13 @@ def with_floats(examples):
         (lambda data, examples: data[: -len(data) // 4 - 5], "not a whole TFRecord file: it ends or is damaged in"),
         (lambda data, examples: data[: -len(data) // 4 - 14], "it ends or is damaged in example 3"),
         (lambda data, examples: data[: -len(data) // 4 - 60], "it ends or is damaged in example 3"),
-        (lambda data, examples: b"A sentence, not a record.\n" * 20, "x.tfrecord is not a whole TFRecord file"),
+        (lambda data, examples: b"A sentence, not a record.\n" * 20, "x.tfrecord is not a TFRecord file, but text"),
+        (lambda data, examples: b"short\n", "x.tfrecord is not a TFRecord file, but text; build records of it"),
         (lambda data, examples: [serialize_example({"input_ids": [1, 2]})], "examples: record 1 has no input_mask"),
         (lambda data, examples: [b"\xff\xff\xff"], "does not hold pre-training examples: record 1 is not a tf.train"),
         (lambda data, examples: [with_floats(examples)], "example 1: input_mask has 0 values, but 12 are needed"),
     ],
-    ids=["empty", "cut 5", "cut 14", "cut 60", "text", "other task", "no example", "floats"],
+    ids=["empty", "cut 5", "cut 14", "cut 60", "text", "short text", "other task", "no example", "floats"],
 )
 def test_a_file_without_good_records_is_named(tmp_path, write_records, change, message):
     path = tmp_path / "x.tfrecord"

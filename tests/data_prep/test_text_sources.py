@@ -16,6 +16,7 @@ from tokenized import opened_texts, read_documents
 
 from bert_keras.data_prep.corpus import text_lines
 from bert_keras.data_prep.corpus.documents import inspect_texts
+from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
@@ -228,3 +229,18 @@ def test_byte_order_mark_of_utf8_is_not_a_token(tmp_path, letters_tokenizer):
     documents = read_documents([first, second], letters_tokenizer)
     assert letters_tokenizer.convert_ids_to_tokens(documents.tokens) == ["a", "b", "c"]
     assert len(documents) == 1
+
+
+@pytest.mark.parametrize("name", ["text", ".standard-input-0123456789ab"])
+def test_json_that_is_read_as_text_is_said(tmp_path, messages, name):
+    """Standard input has no ending that tells its format."""
+    file = written(tmp_path, b'{"text": "ab c"}\n{"text": "def"}\n', name)
+    for options in (TextOptions(), TextOptions(text_field="text")):
+        inspect_texts([file], options)
+    inspect_texts([written(tmp_path, b"{ab c} is no object\n", "other")])
+    shown = file if name == "text" else "standard input"
+    advice = "; to read a field of JSON lines, give text_field"
+    assert messages == [
+        f"{shown}: read as text, but begins with an object of JSON{advice}",
+        f"{file}: read as JSON lines",
+    ]

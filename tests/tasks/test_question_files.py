@@ -23,6 +23,9 @@ ANSWERS = [
     {"answer": "1954"},
     {"answer": ANSWER},
     {"answers": None, "answer": [ANSWER], "is_impossible": False},
+    # As rows of csv.DictReader, or of pandas if another row has no place.
+    {"answer": "1954", "answer_start": "36"},
+    {"answers": {"text": ["1954"], "answer_start": ["36.0"]}, "is_impossible": "False"},
 ]
 
 
@@ -68,6 +71,7 @@ def test_files_of_other_projects(shared_dir, name):
         {"answer": None},
         {"answers": {}},
         {"answers": [], "is_impossible": True},
+        {"answer": "", "is_impossible": "True"},
     ],
 )
 def test_no_answer_is_an_impossible_question(read, write, nothing):
@@ -111,6 +115,8 @@ def test_the_dict_answers_of_nested_questions(read):
         ("a.tsv", f"Question\tPassage\tanswer\nWhen?\t{CONTEXT}\t1954\n"),
         ("a.csv", f'context;question;answers\n{CONTEXT};When?;"{{""text"": [""1954""], ""answer_start"": [36]}}"\n'),
         ("a.csv", f"context;question;answers\n{CONTEXT};When?;{{'text': ['1954'], 'answer_start': [36]}}\n"),
+        ("a.csv", f"context,question,answer,answer_start,is_impossible\n{CONTEXT},When?,1954,36.0,False\n"),
+        ("a.csv", f"context,question,answer,answer_start,is_impossible\n{CONTEXT},When?,1954,,\n"),
         ("a.txt", f"{json.dumps(ROW | ANSWERS[0])}\n"),
     ],
 )

@@ -1,11 +1,25 @@
 """Sentences and questions in memory are read as those of files, and messages name their rows."""
 
+import collections
+import datetime
+import decimal
+import json
+import os
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.programs import ner, squad
+from bert_keras import pretrain
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.documents import inspect_texts
+from bert_keras.data_prep.corpus.raw_text import TextOptions
+from bert_keras.data_prep.corpus.text_sources import local_texts
+from bert_keras.data_prep.corpus.workers import ThisProcess, Work, WorkFolder
+from bert_keras.programs import classifier, ner, pretraining, squad
 from bert_keras.programs.data import DataFiles
+from bert_keras.storage.inspection import FORMATS
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.question_answering.squad_files import make_examples
@@ -81,7 +95,7 @@ def test_tables_of_sentences(tmp_path, form):
         ([(WORDS, TAGS), (WORDS, ["B-PER", "PER"])], 'row 1 word 2: the tag "PER" is not one of BIO'),
         ([{"text": "a b", "label": []}, {"text": "a b", "label": [[0, 2, "X"], [0, 3, "Y"]]}], "row 1: the spans "),
         (
-            {"sentence": [0, 1, 0], "word": "abc", "tag": "OOO"},
+            {"sentence": [0, 1, 0], "word": [*"abc"], "tag": [*"OOO"]},
             'row 2 continues the sentence "0", whose words ended in row 0',
         ),
         ([{"words": WORDS}], 'row 0 has only words; add "tags"'),
@@ -122,3 +136,108 @@ def test_mistakes_in_questions(tmp_path, messages, row, message):
         return
     with pytest.raises(ValueError, match=f"^train_data {message}"):
         make_examples(read_articles(path), name_of(path), True, False)
+
+
+def rows(data, name="train_data"):
+    return [json.loads(line) for line in classifier.to_file(data, name)[0].decode().splitlines()]
+
+
+ROWS = [{"text": "a b", "label": "x"}, {"text": "c d", "label": "y"}]
+LABELLED = collections.namedtuple("LABELLED", "label text")
+
+
+@pytest.mark.parametrize("data", [tuple(ROWS), [LABELLED("x", "a b"), LABELLED("y", "c d")]])
+def test_rows(data):
+    assert rows(data) == ROWS
+
+
+@pytest.mark.parametrize("texts", ["a b", b"a b", 3, {"a b": 0}])
+def test_columns_are_lists_of_values(texts):
+    """A text would give a row for each of its characters, and a dict one for each of its names."""
+    assert rows({"text": ["a b"]}, "predict_data") == [{"text": "a b"}]
+    with pytest.raises(ValueError, match=r'^predict_data: the column "text" is of the type \w+, but it must be a list'):
+        rows({"text": texts}, "predict_data")
+
+
+def test_tables_keep_their_columns():
+    """The names of an index are columns, as in the file that `to_csv` writes, and no column replaces another."""
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    table = pandas.DataFrame(ROWS)
+    assert rows(table) == rows(table.set_index([[7, 8]])) == rows(pyarrow.Table.from_pylist(ROWS)) == ROWS
+    assert rows(table.set_index(pandas.Index([7, 8], name="id"))) == [{"id": 7} | ROWS[0], {"id": 8} | ROWS[1]]
+    assert rows(table.set_index("text", drop=False)) == rows(table.set_index("text")) == ROWS
+    twice = pandas.DataFrame([["a b", "c d", "x"]], columns=["text", "text", "label"])
+    for data in (twice, pyarrow.table([["a b"], ["c d"], ["x"]], names=[*twice.columns])):
+        with pytest.raises(ValueError, match='^train_data has several columns "text"'):
+            rows(data)
+
+
+def test_sets_have_one_order_in_every_process():
+    labels = [f"label {number}" for number in range(10)]
+    assert rows([{"text": "a b", "label": {*labels}}]) == [{"text": "a b", "label": labels}]
+    with pytest.raises(TypeError, match=r"^train_data is of the type set; give a path, a list"):
+        rows({("a b", "x"), ("c d", "y")})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(datetime.date(2020, 1, 2), "2020-01-02"), (decimal.Decimal("1.50"), "1.50"), (bytearray(b"a"), "a")],
+)
+def test_values_are_the_texts_that_a_table_has(value, text):
+    assert rows([ROWS[0] | {"other": value}]) == [ROWS[0] | {"other": text}]
+    with pytest.raises(ValueError, match='^train_data row 0: the column "other" is of the type object; give a text'):
+        rows([ROWS[0] | {"other": object()}])
+
+
+SENTENCES_OF = [["first one", "second one"], ["third one", "fourth one"]]
+FORMS_OF_DOCUMENTS = {
+    "a tuple": tuple(SENTENCES_OF),
+    "an empty sentence": [["first one", "", "second one"], SENTENCES_OF[1]],
+    "an empty line": ["first one\n\nsecond one\n", "third one\rfourth one"],
+    "nothing": [*SENTENCES_OF, None, ""],
+    "dicts": [{"text": sentences, "year": 2020} for sentences in SENTENCES_OF],
+    "columns": {"text": map("\n".join, SENTENCES_OF), "year": [1, 2]},
+}
+
+
+def documents_of(path, **options):
+    """Returns the sentences of each document that the builder of examples reads."""
+    options = TextOptions(**options)
+    [form] = inspect_texts([path], options)
+    with WorkFolder(os.path.join(os.path.dirname(path), "work")) as folder:
+        [text] = local_texts([form], Work(ThisProcess(None), folder, Progress()), options)
+        content = pathlib.Path(text.path).read_text(encoding="utf-8")
+        folder.delete()
+    return [document.split("\n") for document in content.strip().split("\n\n") if document]
+
+
+@pytest.mark.parametrize("form", FORMS_OF_DOCUMENTS)
+def test_documents_end_where_the_data_say(tmp_path, form):
+    assert documents_of(write(pretraining, FORMS_OF_DOCUMENTS[form], tmp_path)) == SENTENCES_OF
+
+
+def test_documents_may_be_in_another_column(tmp_path):
+    path = write(pretraining, {"body": SENTENCES_OF, "text": ["no", "no"]}, tmp_path)
+    assert documents_of(path, text_field="body") == SENTENCES_OF
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (["a", 3], {}, 'train_data row 1: "text" is a int, but text is needed'),
+        ([{"body": "a"}], {}, 'train_data row 0: has no field "text", but body; name the field'),
+        (["a"], {"documents": "line"}, "documents=line is for text files, but train_data has one document a row"),
+        (["a.csv", "b.csv"], {}, 'train_data document 0 is the name of the file "a.csv"; to read files, give'),
+    ],
+)
+def test_mistakes_in_documents(tmp_path, monkeypatch, data, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("text\nno")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        documents_of(write(pretraining, data, tmp_path), **options)
+
+
+@pytest.mark.parametrize("ending", [".txt", ".TXT.gz", *FORMATS, ".csv.gz", ".parquet", ".arrow"])
+def test_pretraining_builds_examples_of_every_format_of_text(tmp_path, ending):
+    with pytest.raises(ValueError, match=r"^missing: vocab_file"):
+        pretrain(tmp_path / f"a{ending}", output_dir=tmp_path / "run", bert_config_file="uncased_L-2_H-128_A-2")

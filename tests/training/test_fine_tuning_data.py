@@ -19,20 +19,31 @@ FEATURES = {"input_ids": np.arange(6).reshape(3, 2), "label_ids": np.zeros(3)}
 @pytest.fixture
 def files(tmp_path):
     names = {"train": "a\n", "copy": "a\n", "other": "b\n", "longer": "aa\n"}
+    names["eval_data-01234567.jsonl"] = "a\n"
     for name, text in names.items():
         (tmp_path / name).write_text(text)
-    return {name: str(tmp_path / name) for name in names} | {"none": None, "missing": str(tmp_path / "missing")}
+    files = {"memory": str(tmp_path / "eval_data-01234567.jsonl")}
+    return {name: str(tmp_path / name) for name in names} | files | {"none": None, "missing": str(tmp_path / "missing")}
 
 
 @pytest.mark.parametrize(
     ("evaluated", "is_warned"),
-    [("train", True), ("copy", True), ("other", False), ("longer", False), ("none", False), ("missing", False)],
+    [
+        ("train", True),
+        ("copy", True),
+        ("other", False),
+        ("memory", True),
+        ("longer", False),
+        ("none", False),
+        ("missing", False),
+    ],
 )
 def test_an_evaluation_on_the_data_of_training_is_warned_of(files, messages, evaluated, is_warned):
     for settings in ({"eval_file": files[evaluated]}, {"eval_file": None, "predict_file": files[evaluated]}):
         warn_of_trained_data({"train_file": files["train"], **settings})
         assert len(messages) == is_warned
-        assert all(f"{files[evaluated]} is the training data" in message for message in messages)
+        shown = "eval_data" if evaluated == "memory" else files[evaluated]
+        assert all(f"{shown} is the training data" in message for message in messages)
         messages.clear()
     # The classifier does not score its predictions.
     warn_of_trained_data({"train_file": files["train"], "eval_share": 0.0, "predict_file": files[evaluated]})

@@ -100,7 +100,7 @@ def test_documents_in_memory(tmp_path, of_words, messages):
     assert records.name not in os.listdir(tmp_path / "other" / "data")
     # Records and files of text are data, too.
     pretrain(records, output_dir=tmp_path / "of_records", **of_words)
-    pretrain(records.parent / "train_data-*.txt", output_dir=tmp_path / "of_text", dupe_factor=2, **of_words)
+    pretrain(records.parent / "train_data-*.jsonl", output_dir=tmp_path / "of_text", dupe_factor=2, **of_words)
     assert os.listdir(tmp_path / "of_text" / "data")[0].removesuffix(".json") == records.name
     with pytest.raises(
         ValueError, match="^dupe_factor is for texts, but train_data are records that were built before"

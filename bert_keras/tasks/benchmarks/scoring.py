@@ -14,6 +14,7 @@ from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.csv_rows import Row, iterate_rows
+from bert_keras.storage.inspection import format_by_name
 from bert_keras.storage.json_files import read_object
 from bert_keras.storage.json_rows import has_json_rows
 from bert_keras.tasks.benchmarks.glue import GlueTask
@@ -23,7 +24,7 @@ from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, TAG_NAMES
 from bert_keras.tasks.tables.examples import Example, Label, check_labels
 from bert_keras.tasks.tables.header import to_number
-from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.tagging.conll import has_names, read_conll
 from bert_keras.tasks.tagging.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 
 log = logging.getLogger("bert_keras")
@@ -105,8 +106,11 @@ def score_entities(
     data_file, the same file has the gold tags, by default in the second to last column.
     """
     files = [file for file in (data_file, predictions_file) if file]
-    if all(map(has_json_rows, files)) and (word_column, tag_column) != (None, None):
-        raise Mistake("{word_column} and {tag_column} are for files of columns, not for JSON lines ({})", files[0])
+    if all(map(has_names, files)) and (word_column, tag_column) != (None, None):
+        raise Mistake(
+            "{word_column} and {tag_column} are for files of columns, not for JSON lines or a table with a header ({})",
+            files[0],
+        )
     keys = (PREDICTED_TAGS, *(TAG_NAMES if data_file else ()))
     predicted = _read_sentences(predictions_file, word_column, -1, keys)
     if data_file:
@@ -130,17 +134,20 @@ def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) ->
 
     Names of other libraries, such as "equivalent" for "1", become those of the task; the log reports them.
 
-    A file of any program is tab-separated and has one of these forms:
+    A file of any program has tabs, or its name ends in .csv, and has one of these forms:
 
-    index <tab> prediction   with this header (or `id` for `index`, and any further columns): GLUE's submissions, and
-                             the predictions of this project; ids are those of the examples, or their numbers from 0
+    index <tab> prediction   with this header (or `id` for `index`, in any order, with any further columns): GLUE's
+                             submissions, and the predictions of this project; ids are those of the examples, or their
+                             numbers from 0
     0 <tab> 1                two columns without a header: the same
     1                        one column, with the header `prediction` or without: in the order of the examples
     0.25 <tab> 0.75          as many columns as classes, without a header: their probabilities in the order of the
                              examples, as the original BERT writes them
     """
     name = paths.name(path)
-    found = _read_entries(list(iterate_rows(path, is_csv=False)), name, task.labels)
+    if has_json_rows(path):
+        raise Mistake("{} has rows of JSON; write predictions into columns with tabs or commas", name)
+    found = _read_entries(list(iterate_rows(path, is_csv=format_by_name(path) == "csv")), name, task.labels)
     entries = [(line, id_, _read_prediction(text, f"{name} line {line}", task)) for line, id_, text in found]
     pairs = zip(found, entries, strict=True)
     renamed = {text: value for (*_, text), (*_, value) in pairs if task.labels and text != value}
@@ -171,17 +178,18 @@ def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) ->
 def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list[tuple[int, str | None, str]]:
     """Returns (line, id or None, prediction as text) of each row."""
     first = [cell.strip().lower() for cell in rows[0].cells]
-    has_ids = first[0] in ("index", "id")
-    if has_ids or "prediction" in first:
+    of_id = next((place for place, cell in enumerate(first) if cell in ("index", "id")), None)
+    if of_id is not None or "prediction" in first:
         if "prediction" not in first and len(first) != 2:
             raise Mistake('{} line 1: no column "prediction" among {}; rename the column', name, ", ".join(first))
-        place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
+        place = first.index("prediction") if "prediction" in first else 1 - (of_id or 0)
+        rows = rows[1:]
     elif len(labels) > 1 and all(len(row.cells) == len(labels) and _is_distribution(row.cells) for row in rows):
         log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
         best = [max(zip(map(float, row.cells), labels, strict=True), key=lambda pair: pair[0]) for row in rows]
         return [(row.line, None, label) for row, (_, label) in zip(rows, best, strict=True)]
     elif len(first) <= 2:
-        has_ids, place = len(first) == 2, len(first) - 1
+        of_id, place = 0 if len(first) == 2 else None, len(first) - 1
     else:
         raise Mistake(
             "{} line {} has {} columns, but a file of predictions without a header has one "
@@ -190,11 +198,13 @@ def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list
             rows[0].line,
             len(first),
         )
+    needed = max(place, of_id or 0) + 1
     for line, cells in rows:
-        if len(cells) <= place:
-            found = f"{len(cells)} columns, but {place + 1} are needed"
-            raise Mistake("{} line {} has {}; restore the row", name, line, found)
-    return [(line, cells[0].strip() if has_ids else None, cells[place].strip()) for line, cells in rows]
+        if len(cells) < needed:
+            raise Mistake(
+                "{} line {} has {} columns, but {} are needed; restore the row", name, line, len(cells), needed
+            )
+    return [(line, None if of_id is None else cells[of_id].strip(), cells[place].strip()) for line, cells in rows]
 
 
 def _is_distribution(cells: Sequence[str]) -> bool:
@@ -259,7 +269,7 @@ def _squad_table(metrics: Mapping[str, float]) -> str:
 def _read_sentences(
     path: str, word_column: int | None, tag_column: int | None, tag_keys: Sequence[str] = TAG_NAMES
 ) -> list[Sentence]:
-    if has_json_rows(path):
+    if has_names(path):
         word_column = tag_column = None
     return read_conll(path, word_column=word_column, tag_column=tag_column, is_bio=False, tag_keys=tag_keys)
 

@@ -13,6 +13,7 @@ from bert_keras.engine.report import in_words
 from bert_keras.mistakes import Message
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage import checks, paths, writing
+from bert_keras.storage.json_rows import name_of
 
 log = logging.getLogger("bert_keras")
 
@@ -28,7 +29,7 @@ def warn_of_trained_data(settings: Mapping[str, Any], texts: Mapping[str, Sequen
             Message(
                 "{} is the training data: its metrics are too good and say little about other data; evaluate "
                 "on held-out data ({eval_file})",
-                eval_file,
+                name_of(eval_file),
             )
         )
     elif shared := find_shared((each.key for each in evaluated), (each.key for each in train)):

@@ -9,7 +9,7 @@ from bert_keras.data_prep.records.reading import (
     vocabulary_size_of,
 )
 from bert_keras.data_prep.text.tokenization import load_vocab
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
@@ -49,12 +49,16 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if tokens:
         _check_vocabulary(tokens, config, records)
+    elif model := settings.init_checkpoint or (None if settings.do_train else settings.output_dir):
+        _check_vocabulary_of(model, records)
     if config.is_decoder and settings.objective != "masked_lm":
         raise Mistake(
             "{} has is_decoder, but {objective}={} needs a model that sees all tokens; leave one of the two out",
             name,
             settings.objective,
         )
+    if settings.objective == "masked_lm" and settings.next_sentence_loss_weight:
+        _check_sentence_task(records, eval_records or records)
     if settings.objective == "span_boundary":
         _check_spans(records, eval_records)
     if settings.objective == "electra":
@@ -63,6 +67,19 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
         reason = "{next_sentence_loss_weight}=0" if records.has_sentence_task else "records without a sentence task"
         raise Mistake("{masked_lm_loss_weight}=0 and " + reason + " leave nothing to learn; give a weight above 0")
     return config, records, eval_records
+
+
+def _check_sentence_task(records: PretrainingRecords, eval_records: PretrainingRecords) -> None:
+    """Refuses records whose labels differ in meaning, and warns if only some have labels."""
+    files = [*{**records.sentence_tasks, **eval_records.sentence_tasks}.values()]
+    if len(files) > 1:
+        raise Mistake("{} and {} were built with different {sentence_task}; build them with the same", *files[:2])
+    if records.has_sentence_task != eval_records.has_sentence_task:
+        without = Setting("eval_file" if records.has_sentence_task else "input_file")
+        message = (
+            "the records of {} have no sentence task, so next_sentence_loss and next_sentence_accuracy say nothing"
+        )
+        log.warning(Message(message, without))
 
 
 def _check_spans(*all_records: PretrainingRecords | None) -> None:
@@ -75,6 +92,26 @@ def _check_spans(*all_records: PretrainingRecords | None) -> None:
                 "{sentence_task}=none, and keep the .json files with them",
                 records.files,
             )
+
+
+def _check_vocabulary_of(model: str, records: PretrainingRecords) -> None:
+    """Refuses records whose ids are other tokens than those of a model, if both tell their vocabulary."""
+    try:
+        vocab_file = ModelFolder(model).vocab_file
+    except (FileNotFoundError, Mistake):  # a model of the original BERT may be a checkpoint alone
+        return
+    tokens = read_tokens(vocab_file)
+    digests = {vocabulary_digest(load_vocab(tokens))}
+    while tokens and not tokens[-1]:  # blank lines, for rows of the model without tokens
+        tokens.pop()
+    digests.add(vocabulary_digest(load_vocab(tokens)))
+    if "vocab_sha256" in records.metadata and records.metadata["vocab_sha256"] not in digests:
+        raise Mistake(
+            "{} was built with another vocabulary than {}, the model's, so its ids are other tokens; build it "
+            "with that one, or give its own as {vocab_file} to use it from now on",
+            records.files[0],
+            vocab_file,
+        )
 
 
 def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:

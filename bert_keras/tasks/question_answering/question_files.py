@@ -10,6 +10,7 @@ import ast
 import itertools
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,6 +36,8 @@ _SHAPE = (
     '{"context": ..., "question": ..., "answers": ...}'
 )
 _NEEDED = "give a file of questions, such as SQuAD's JSON"
+_WHOLE = re.compile(r"\d{1,15}(\.0*)?")
+_TRUTH = {"true": True, "false": False, "1": True, "0": False}
 _TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 
@@ -112,9 +115,9 @@ def _values_of(table: Table, row: Row) -> dict[str, Any]:
 
 
 def _of_cell(name: str, cell: str, place: str) -> Any:
-    """Returns the value of a cell: answers are JSON or Python, places are numbers."""
-    if folded(name) in START_NAMES:
-        return int(cell) if cell.strip().isdecimal() and len(cell) < 20 else cell.strip() or None
+    """Returns the value of a cell: answers are JSON or Python; without a place or a truth value, it is missing."""
+    if folded(name) in START_NAMES or folded(name) == "is_impossible":
+        return cell.strip() or None
     if folded(name) not in ANSWERS_NAMES or not cell.strip():
         return cell
     for parse in (json.loads, ast.literal_eval):
@@ -213,9 +216,14 @@ def _check_question(question: Any, where: str, name: str) -> None:
         question["answers"] = _answers_of(question["answers"], name)
     for answer in _value(question, "answers", list, name) if "answers" in question else []:
         _value(answer, "text", str, f"{name}, in its answers,")
+        start = answer.get("answer_start")
+        if isinstance(start, str) and _WHOLE.fullmatch(start.strip()):  # as tables write it, also as 3.0
+            answer["answer_start"] = float(start)
         _use_whole_number(answer, "answer_start")
         _value(answer, "answer_start", int, f"{name}, in its answers,")
     if "is_impossible" in question:
+        if isinstance(found := question["is_impossible"], str):  # as tables write it
+            question["is_impossible"] = _TRUTH.get(found.strip().lower(), found)
         _value(question, "is_impossible", bool, name)
 
 

@@ -12,7 +12,7 @@ from bert_keras.data_prep.text.words import Split, split_words
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
-from bert_keras.storage.json_rows import look_for_rows
+from bert_keras.storage.json_rows import has_json_rows, look_for_rows
 from bert_keras.tasks.tables.column_names import TAG_NAMES
 from bert_keras.tasks.tagging.conll_columns import read_columns
 from bert_keras.tasks.tagging.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
@@ -29,6 +29,13 @@ log = logging.getLogger("bert_keras")
 
 _NEEDED = "give a file of CoNLL columns or JSON lines"
 _SHARE_OF_SINGLE_WORDS = 0.9
+
+
+def has_names(path: str | os.PathLike) -> bool:
+    """Returns whether names tell where a file has its words and tags, as in JSON and in a table with a header."""
+    if has_json_rows(path) or format_by_name(path) == "csv":
+        return True
+    return is_table(text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).split("\n", 2)[:2])
 
 
 def read_conll(

@@ -49,7 +49,7 @@ def read_table(
     source, roles, rows = Source(path, split=split), roles_of(names), list(rows)
     first = {} if not rows else dict(zip(names, map(_list_or_text, rows[0].cells), strict=False))
     if not any(isinstance(value, list) for value in first.values()) or {"sentence", "word"} <= set(roles):
-        return sentences_of_words(source, names, rows, needs_tags)
+        return sentences_of_words(source, names, rows, tag_keys, needs_tags)
     objects = []
     for row in rows:
         check_cells(source, names, row, {})
@@ -78,7 +78,7 @@ def sentences_of_objects(
     roles = roles_of(names)
     if "word" in roles and "sentence" in roles and isinstance(rows[0][1].get(names[roles["word"]]), str):
         cells = (Row(line, [_cell(row.get(name)) for name in names]) for line, row in rows)
-        return sentences_of_words(source, names, cells, needs_tags)
+        return sentences_of_words(source, names, cells, tag_keys, needs_tags)
     texts = [_words_or_text(row, source.place(line), tag_keys) for line, row in rows]
     texts = _without_refused(source.path, texts, needs_tags)
     tagged = _tagged(source, texts)

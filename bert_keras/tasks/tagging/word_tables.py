@@ -10,6 +10,7 @@ from bert_keras.storage import text_files
 from bert_keras.storage.csv_rows import Row
 from bert_keras.tasks.tables.column_names import (
     DOCUMENT_NAMES,
+    PREDICTED_TAGS,
     SENTENCE_NAMES,
     TAG_NAMES,
     WORD_NAMES,
@@ -33,29 +34,35 @@ class Source:
         return f"{self.path} {self.unit} {self.number(line)}"
 
 
-def roles_of(names: Sequence[str]) -> dict[str, int]:
-    """Returns the index of the column of each role: word, tag, sentence, document and number of the word."""
+def roles_of(names: Sequence[str], tag_keys: Sequence[str] = TAG_NAMES) -> dict[str, int]:
+    """Returns the index of the column of each role: word, tag, sentence, document and number of the word.
+
+    The first of the `tag_keys` that is a name has the tags.
+    """
     known = [folded(name) for name in names]
-    roles = {"sentence": SENTENCE_NAMES, "word": WORD_NAMES, "tag": TAG_NAMES}
+    roles = {"sentence": SENTENCE_NAMES, "word": WORD_NAMES, "tag": tag_keys}
     roles |= {"document": DOCUMENT_NAMES, "number": WORD_NUMBER_NAMES}
     found = {role: [known.index(name) for name in usual if name in known] for role, usual in roles.items()}
     return {role: places[0] for role, places in found.items() if places}
 
 
-def sentences_of_words(source: Source, names: Sequence[str], rows: Iterable[Row], needs_tags: bool) -> list[Sentence]:
+def sentences_of_words(
+    source: Source, names: Sequence[str], rows: Iterable[Row], tag_keys: Sequence[str], needs_tags: bool
+) -> list[Sentence]:
     """Returns the sentences of a table with one word in each row, and a column that says its sentence.
 
     A sentence begins where this column has another value that is not empty. A value that returns after another, and a
     number of a word that goes back, show that the rows are not in order: an error.
     """
-    roles = roles_of(names)
+    roles = roles_of(names, tag_keys)
     missing = [name for name in ("sentence", "word", "tag") if name not in roles and (needs_tags or name != "tag")]
     if missing:
         raise Mistake(
             "{} has the columns {}, but a table of words needs columns such as Sentence #, "
-            "Word, Tag; rename its columns, or give CoNLL columns (.txt) or JSON lines",
+            "Word, {}; rename its columns, or give CoNLL columns (.txt) or JSON lines",
             source.path,
             ", ".join(names),
+            PREDICTED_TAGS if PREDICTED_TAGS in tag_keys else "Tag",
         )
     groups: list[tuple[tuple[str, str], list[Row]]] = []
     ends: dict[tuple[str, str], int] = {}
