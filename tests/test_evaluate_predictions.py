@@ -256,6 +256,13 @@ def test_entities_in_tables_of_words(score, write, name, separator):
         score("--task=ner", f"--predictions_file=found.{name}")
 
 
+def test_correct_tags_that_are_taken_for_predicted_ones_are_named(score, write, messages):
+    sentence = {"words": ["Peter", "met"], "tags": ["B-PER", "O"]}
+    write(gold__jsonl=json.dumps(sentence), found__jsonl=json.dumps(sentence | {"predictions": ["O", "O"]}))
+    score("--task=ner", "--data_file=gold.jsonl", "--predictions_file=found.jsonl")
+    assert messages[0].startswith("every tag of found.jsonl is right; if they are the correct ones themselves, call")
+
+
 def test_entities_in_named_columns_and_other_schemes(score, write):
     rows = ["1 Peter S-PER O", "2 of O O", "3 New B-LOC O", "4 York E-LOC O"]
     predictions = ["B-PER", "O", "B-LOC", "O"]

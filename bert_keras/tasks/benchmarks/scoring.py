@@ -123,6 +123,9 @@ def score_entities(
             )
         gold = _read_sentences(predictions_file, word_column, -2 if tag_column is None else tag_column)
     truth, found = _tag_lists(gold), _tag_lists(predicted)
+    if truth == found:
+        told = "every tag of %s is right; if they are the correct ones themselves, call those that were predicted %s"
+        log.warning(told, paths.name(predictions_file), PREDICTED_TAGS)
     metrics, types = entity_metrics(truth, found), entity_metrics_by_type(truth, found)
     num_words = sum(map(len, truth))
     report = f"{entity_report(truth, found)}\naccuracy of the tags of {num_words:,} words: {metrics['accuracy']:.4f}\n"
