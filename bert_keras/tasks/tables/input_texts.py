@@ -237,8 +237,9 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
     )
     if header.answer != YES and form == "pair" and not (text and pair):
         raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
-    if form == "pair" and not (text or pair) and header.answer == YES and not usual_pair(names, PAIRS):
-        known = Columns(*(usual_pair(names, VECTOR_PAIRS) or ()))
+    is_open = form == "pair" and not (text or pair) and header.answer == YES and not usual_pair(names, PAIRS)
+    if is_open and (usual := usual_pair(names, VECTOR_PAIRS)):
+        known = Columns(usual[0], usual[1])
     found = find_columns(table, known, needs_label=False, header=header)
     if form == "pair" and not found.pair:
         raise Mistake(
