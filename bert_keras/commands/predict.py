@@ -28,7 +28,7 @@ from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES,
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import WORDS, ModelSettings, OpenFacts
-from bert_keras.storage.checks import require_task
+from bert_keras.storage.checks import refuse_fine_tuned
 from bert_keras.storage.paths import is_dir
 from bert_keras.tasks import abilities, ability_of, leading_to_program, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
@@ -103,8 +103,9 @@ def _check_pretrained(values: flags.FlagValues) -> None:
     of_fine_tuned, names = (*_FINE_TUNED, True, False, *WORDS), ("task", "is_pair", "words")
     if wrong := [f"--{name}={value}" for name in names if (value := values[name].value) in of_fine_tuned]:
         raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
-    require(values, ("init_checkpoint",))
-    require_task(values.task, values.init_checkpoint)
+    if values.task is None:
+        refuse_fine_tuned(values.init_checkpoint)
+    require(values, ("task", "init_checkpoint"))
 
 
 def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:

@@ -21,7 +21,7 @@ from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.prediction import open_model
 from bert_keras.programs.calls import naming_arguments, takes
 from bert_keras.storage import paths
-from bert_keras.storage.checks import check_new_folder, require_task
+from bert_keras.storage.checks import check_new_folder, refuse_fine_tuned
 from bert_keras.storage.writing import whole_folder
 from bert_keras.tasks import ability_of, graph_of, predictor_of, settings_of
 
@@ -121,7 +121,9 @@ def _check_flags(options: Export) -> None:
     else:
         if not options.init_checkpoint:
             raise Mistake("missing: {model_dir}, or {init_checkpoint} and {task} ({help} says what each is for)")
-        require_task(options.task, options.init_checkpoint)
+        if options.task is None:
+            refuse_fine_tuned(options.init_checkpoint)
+        require(options, ("task",))
         if options.task not in OF_TASK or (options.is_pair, options.words) != (None, None):
             raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", options.task)
         if wrong := [Setting(name) for name in _OF_COST if name in options.given]:

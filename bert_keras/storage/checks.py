@@ -83,11 +83,9 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
         )
 
 
-def require_task(task: str | None, init_checkpoint: str | os.PathLike) -> None:
-    """Refuses a pre-trained model without its task; a fine-tuned one, which needs none, belongs to another setting."""
+def refuse_fine_tuned(init_checkpoint: str | os.PathLike) -> None:
+    """Refuses a fine-tuned model as a pre-trained one; it has another setting, and needs no task."""
     place = os.fspath(init_checkpoint)
     files = [] if place.startswith(SCHEME) else [paths.join(place, TASK_FILE), paths.join(place, "model", TASK_FILE)]
-    if task is None and any(map(paths.is_file, files)):
+    if any(map(paths.is_file, files)):
         raise Mistake("{init_checkpoint}={} is a fine-tuned model; give it as {model_dir}", place)
-    if task is None:
-        raise Mistake("missing: {task} ({help} says what each is for)")

@@ -9,7 +9,13 @@ import pytest
 from bert_keras.commands import predict
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import Limits
+from bert_keras.tasks.classification.settings import ClassifierSettings
+from bert_keras.tasks.few_shot.settings import FewShotSettings
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tables.input_texts import is_table, read_table, read_texts
+from bert_keras.tasks.tables.settings import given_columns
+from bert_keras.tasks.tagging.settings import NerSettings
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 
 def read(content, form="text", **limits):
@@ -166,6 +172,28 @@ def test_the_user_decides_whether_a_table_has_a_header(tmp_path):
     with pytest.raises(ValueError, match=message):
         table_texts(tmp_path / "a.csv", text_column="0")
     assert table_texts(tmp_path / "a.csv", trained={"text_column": "0", "has_header": "false"}) == ["he was", "she ate"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (ClassifierSettings(output_dir="out"), {}),
+        (
+            ClassifierSettings(output_dir="out", text_column="Subject,Body", has_header="true", label_column="kind"),
+            {"text_column": "Subject,Body", "has_header": "true"},
+        ),
+        (
+            ClassifierSettings(output_dir="out", kind="multiple_choice", text_column="q", choice_columns=("a", "b")),
+            {"text_column": "q", "choice_columns": ("a", "b")},
+        ),
+        (RerankerSettings(text_column="q", text_pair_column="t"), {"text_column": "q", "text_pair_column": "t"}),
+        (FewShotSettings(text_column="1", has_header="false"), {"text_column": "1", "has_header": "false"}),
+        (VectorSettings(text_columns=("q", "t", "other")), {"text_column": "q", "text_pair_column": "t"}),
+        (NerSettings(), {}),
+    ],
+)
+def test_a_model_stores_the_columns_of_texts_that_its_run_gives(settings, expected):
+    assert given_columns(settings) == expected
 
 
 def test_columns_of_the_training_are_used_if_the_file_has_them(tmp_path):

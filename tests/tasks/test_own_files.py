@@ -5,17 +5,11 @@ import re
 import pytest
 
 from bert_keras.mistakes import Message
-from bert_keras.tasks.classification.settings import ClassifierSettings
-from bert_keras.tasks.few_shot.settings import FewShotSettings
-from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tables.columns import Columns, find_columns
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.header import YES, Header
-from bert_keras.tasks.tables.settings import given_columns
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import iterate_own_file, read_own_file
-from bert_keras.tasks.tagging.settings import NerSettings
-from bert_keras.tasks.vectors.settings import VectorSettings
 
 TEXT_AND_LABEL = Columns("text", label="label")
 
@@ -28,28 +22,6 @@ def read(write):
         return read_own_file(Table(write(name, content)), columns, kind, needs_label, **options)
 
     return read
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (ClassifierSettings(output_dir="out"), {}),
-        (
-            ClassifierSettings(output_dir="out", text_column="Subject,Body", has_header="true", label_column="kind"),
-            {"text_column": "Subject,Body", "has_header": "true"},
-        ),
-        (
-            ClassifierSettings(output_dir="out", kind="multiple_choice", text_column="q", choice_columns=("a", "b")),
-            {"text_column": "q", "choice_columns": ("a", "b")},
-        ),
-        (RerankerSettings(text_column="q", text_pair_column="t"), {"text_column": "q", "text_pair_column": "t"}),
-        (FewShotSettings(text_column="1", has_header="false"), {"text_column": "1", "has_header": "false"}),
-        (VectorSettings(text_columns=("q", "t", "other")), {"text_column": "q", "text_pair_column": "t"}),
-        (NerSettings(), {}),
-    ],
-)
-def test_a_model_stores_the_columns_of_texts_that_its_run_gives(settings, expected):
-    assert given_columns(settings) == expected
 
 
 def texts_of(examples):

@@ -27,6 +27,7 @@ from bert_keras.tasks.tables.column_names import (
     START_NAMES,
     folded,
 )
+from bert_keras.tasks.tables.header import TRUTH_VALUES
 from bert_keras.tasks.tables.tables import Table, without_bad_rows
 
 log = logging.getLogger("bert_keras")
@@ -37,7 +38,6 @@ _SHAPE = (
 )
 _NEEDED = "give a file of questions, such as SQuAD's JSON"
 _WHOLE = re.compile(r"\d{1,15}(\.0*)?")
-_TRUTH = {"true": True, "false": False, "1": True, "0": False}
 _TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 
@@ -223,7 +223,7 @@ def _check_question(question: Any, where: str, name: str) -> None:
         _value(answer, "answer_start", int, f"{name}, in its answers,")
     if "is_impossible" in question:
         if isinstance(found := question["is_impossible"], str):  # as tables write it
-            question["is_impossible"] = _TRUTH.get(found.strip().lower(), found)
+            question["is_impossible"] = TRUTH_VALUES.get(found.strip().lower(), found)
         _value(question, "is_impossible", bool, name)
 
 

@@ -13,7 +13,7 @@ from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES, folded
+from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES, folded, usual_name
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
 from bert_keras.tasks.tables.header import YES
 from bert_keras.tasks.tables.tables import Table
@@ -105,10 +105,9 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
 
 
 def _column_of_scores(table: Table) -> str | None:
-    names = {folded(name): name for name in table.names}
-    if any(name.startswith("negative") for name in names):
+    if any(folded(name).startswith("negative") for name in table.names):
         return None
-    return next((names[name] for name in RELEVANCE_NAMES if name in names), None)
+    return usual_name(table.names, RELEVANCE_NAMES)
 
 
 def check_trainable(queries: Queries) -> None:

@@ -1,6 +1,6 @@
 """The usual names of columns, which tables, JSON and data in memory share; `folded` is the form of names here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 TEXT_NAMES = (
     *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
@@ -49,6 +49,12 @@ ID_NAMES = ("id", "qid", "question_id", "guid")
 def folded(name: str) -> str:
     """Returns a name in lower case, with underscores for blanks and hyphens."""
     return "_".join(name.lower().replace("-", " ").replace("_", " ").split())
+
+
+def usual_name(names: Iterable[str], known: Collection[str]) -> str | None:
+    """Returns the name that is the first of the `known` ones, or None."""
+    by_name = {folded(name): name for name in names}
+    return next((by_name[name] for name in known if name in by_name), None)
 
 
 def usual_pair(names: Iterable[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:

@@ -85,6 +85,10 @@ def is_like_number(cell: str) -> bool:
     return has_digit and not any(char.isalpha() and char not in "eE" for char in cell)
 
 
+# Truth values in cells, in lower case.
+TRUTH_VALUES = {"0": False, "1": True, "false": False, "true": True}
+
+
 def to_number(text: str | float) -> float | None:
     """Returns a number as float; None if it is not a number or not finite."""
     try:

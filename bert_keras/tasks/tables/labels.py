@@ -13,7 +13,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import text_files
 from bert_keras.tasks.tables.columns import Columns, parts_of
 from bert_keras.tasks.tables.examples import Label
-from bert_keras.tasks.tables.header import to_number
+from bert_keras.tasks.tables.header import TRUTH_VALUES, to_number
 
 log = logging.getLogger("bert_keras")
 
@@ -28,7 +28,6 @@ _WITHOUT_COMMAS = re.compile(rf"\[\s*(?:{_STRING}|{_NUMBER})(?:\s+(?:{_STRING}|{
 # Other lists: several items between brackets.
 _IN_BRACKETS = re.compile(r"\[.*[\s,'\"].*\]|\{.*\}|\(.*,.*\)|array\(.*\)", re.DOTALL)
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
-_BITS = {"0": False, "1": True, "false": False, "true": True}
 _REMEDY = "give the labels a column each, with 0 and 1 ({label_column}=one,other), or write lists of their names"
 
 
@@ -120,7 +119,7 @@ class LabelReader:
             raise Mistake('the labels "{}" include an empty label; remove it', shown)
         names = [to_label_name(item, self._columns.label) for item in found]
         # 0 and 1 in this order may be two labels.
-        if len(names) > 1 and {*names} <= set(_BITS) and names != ["0", "1"]:
+        if len(names) > 1 and {*names} <= set(TRUTH_VALUES) and names != ["0", "1"]:
             raise Mistake("the labels {} are 0 and 1 for labels without names; " + _REMEDY, shown[:40])
         return tuple(dict.fromkeys(names))
 
@@ -204,7 +203,7 @@ def to_label_name(value: Any, column: str | None) -> str:
 
 def _to_flag(value: Any, column: str) -> bool:
     """Returns whether the cell of a column of 0 and 1 is 1."""
-    flag = None if _is_blank(value) else _BITS.get(to_label_name(value, column).lower())
+    flag = None if _is_blank(value) else TRUTH_VALUES.get(to_label_name(value, column).lower())
     if flag is None:
         found = "empty" if _is_blank(value) else f'"{str(value)[:40]}"'
         raise Mistake('the column "{}" is {}, but columns of several labels have 0 or 1', column, found)

@@ -12,7 +12,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
-from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, WORD_NAMES, folded
+from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, WORD_NAMES, folded, usual_name
 from bert_keras.tasks.tables.labels import read_list
 from bert_keras.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
 from bert_keras.tasks.tagging.word_tables import Source, check_cells, roles_of, sentences_of_words
@@ -143,8 +143,7 @@ def words_of(row: Mapping[str, Any]) -> list[str] | None:
 
 
 def _unusable(row: Mapping[str, Any], place: str) -> Mistake:
-    keys = {folded(key): key for key in row}
-    key = next((keys[name] for name in WORD_NAMES if name in keys), None)
+    key = usual_name(row, WORD_NAMES)
     if key is None:
         return Mistake('{} has no "words", but {}; {}', place, ", ".join(row) or "nothing", NEEDED_JSON)
     found = json.dumps(row[key], ensure_ascii=False)[:60]

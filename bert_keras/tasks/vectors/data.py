@@ -17,7 +17,15 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Given, Message, Mistake, Setting
 from bert_keras.storage import inspection, paths
 from bert_keras.storage.text_files import is_blank
-from bert_keras.tasks.tables.column_names import CLASS_NAMES, SCORE_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded, usual_pair
+from bert_keras.tasks.tables.column_names import (
+    CLASS_NAMES,
+    SCORE_NAMES,
+    TEXT_NAMES,
+    VECTOR_PAIRS,
+    folded,
+    usual_name,
+    usual_pair,
+)
 from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, problems_with, without_names
 from bert_keras.tasks.tables.examples import INFERENCES
 from bert_keras.tasks.tables.guesses import likely_texts
@@ -145,20 +153,20 @@ def _find_columns(
 ) -> tuple[tuple[str, ...], str | None, str | None]:
     """Returns the columns of the texts, the scores and the labels, by their usual names."""
     path, names = table.path, table.names
-    by_name = {folded(name): name for name in names}
     texts: tuple[str, ...] = usual_pair(names, VECTOR_PAIRS) or ()
     if texts:
+        by_name = {folded(name): name for name in names}
         texts += tuple(name for known, name in by_name.items() if known.startswith("negative"))
-    else:
-        texts = names if len(names) == 1 else tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
+    elif text := names[0] if len(names) == 1 else usual_name(names, TEXT_NAMES):
+        texts = (text,)
     if not texts:
         guess = guess_roles(table, roles, has_labels and score is None and label is None)
         advice = Message("a guess is {}", Given(guess)) if guess else Message("name them with {}", _texts_of(roles))
         raise Mistake("{}: no column could be a text among {}; {}", path, list_columns(names), advice)
     is_pair = len(texts) == 2
     if len(texts) < 3 and score is None and label is None:
-        score = _usual(table, SCORE_NAMES) if is_pair else None
-        label = _usual(table, CLASS_NAMES) if score is None else None
+        score = usual_name(names, SCORE_NAMES) if is_pair else None
+        label = usual_name(names, CLASS_NAMES) if score is None else None
     is_all_similar = has_labels and is_pair and score is None and label is None
     if is_all_similar and (found := _like_scores(table, names, texts)):
         raise Mistake(
@@ -172,14 +180,9 @@ def _find_columns(
     return texts, score, label
 
 
-def _usual(table: Table, known: Sequence[str]) -> str | None:
-    by_name = {folded(name): name for name in table.names}
-    return next((by_name[name] for name in known if name in by_name), None)
-
-
 def _scores_of_pairs(table: Table, texts: Sequence[str]) -> tuple[str | None, str | None]:
     """Returns the columns of the scores and the inferences of pairs that the user has named, by their usual names."""
-    score, label = _usual(table, SCORE_NAMES), _usual(table, CLASS_NAMES)
+    score, label = usual_name(table.names, SCORE_NAMES), usual_name(table.names, CLASS_NAMES)
     score = None if score in texts else score
     if label is not None and (score is not None or not _are_inferences(table, label)):
         label = None
