@@ -35,7 +35,7 @@ def check_vocabulary(
         config: of the model.
         do_lower_case: whether the text is lower-cased; None: unknown.
         strip_accents: whether the text loses its accents; None: as do_lower_case.
-        casing_file: the file that sets these, if one does.
+        casing_file: the file that sets do_lower_case, if one does.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -58,9 +58,7 @@ def check_vocabulary(
             num_rows,
             more,
         )
-    advice = Message("give {do_lower_case}={}", not do_lower_case)
-    if casing_file:  # a setting must not contradict it
-        advice = Message("correct the casing in {}", casing_file)
+    advice = _advice(tokens, do_lower_case, casing_file)
     if do_lower_case and is_cased(tokens, strip_accents):
         raise Mistake(
             "{} is cased, and lower-cased text never contains its tokens with capitals or accents; {}",
@@ -76,6 +74,17 @@ def check_vocabulary(
                 advice,
             )
         )
+
+
+def _advice(tokens: Tokens, do_lower_case: bool | None, file: str | None) -> Message:
+    is_case = not do_lower_case or is_cased(tokens, strip_accents=False)  # else only the accents are lost
+    value = is_case and not do_lower_case
+    if not file:
+        return Message("give {do_lower_case}={}" if is_case else "give {strip_accents}={}", value)
+    # A setting must not contradict the file.
+    of_case = "lowercase" if file.endswith("tokenizer.json") else "do_lower_case"
+    key = of_case if is_case else "strip_accents"
+    return Message("set {} to {} in {}", key, str(value).lower(), file)
 
 
 def _is_padding(num_tokens: int, num_rows: int) -> bool:

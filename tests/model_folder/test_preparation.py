@@ -88,11 +88,13 @@ def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
     assert f"keeping accents (set in {folder / 'tokenizer_config.json'})" in messages
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": true}')
     # A setting that contradicts the file is refused, so it would not help.
-    advice = f"correct the casing in {re.escape(str(folder / 'tokenizer_config.json'))}$"
+    place = re.escape(f"in {folder / 'tokenizer_config.json'}")
+    advice = f"set strip_accents to false {place}$"
     with pytest.raises(ValueError, match=f"never contains its tokens with capitals or accents; {advice}"):
         ModelFolder(folder).check()
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     ModelFolder(folder).check()
+    advice = f"set do_lower_case to true {place}$"
     assert any(re.search(f"; if the model was trained on lower-cased text, {advice}", each) for each in messages)
 
 

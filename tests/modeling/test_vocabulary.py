@@ -86,9 +86,22 @@ def test_pieces_with_accents_are_cased_unless_accents_are_kept(write):
     path = write(ACCENTED)
     check_vocabulary(path, make_config(), do_lower_case=True, strip_accents=False)
     with pytest.raises(
-        ValueError, match=r"lower-cased text never contains its tokens with capitals or accents; give do_lower"
+        ValueError, match=r"never contains its tokens with capitals or accents; give strip_accents=False$"
     ):
         check_vocabulary(path, make_config(), do_lower_case=True)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "file", "advice"),
+    [
+        (CASED, "tokenizer_config.json", "set do_lower_case to false"),
+        (CASED, "tokenizer.json", "set lowercase to false"),
+        (ACCENTED, "tokenizer.json", "set strip_accents to false"),
+    ],
+)
+def test_a_wrong_casing_names_the_key_of_the_file_that_sets_it(write, pieces, file, advice):
+    with pytest.raises(ValueError, match=rf"; {advice} in model/{file}$"):
+        check_vocabulary(write(pieces), make_config(), True, casing_file=f"model/{file}")
 
 
 def test_markers_are_no_pieces(write):
