@@ -3,6 +3,7 @@
 import collections
 import hashlib
 import json
+import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -71,7 +72,8 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
         data: a list or generator of dicts or tuples, a tuple or dict of columns, a table (pandas, polars, pyarrow), or
             a finite `tf.data.Dataset` of dicts or tuples, in batches or not.
         name: of the data, for messages.
-        columns: the columns of a tuple by its length; 1: of a row that is neither dict nor tuple.
+        columns: the columns of a tuple by its length; 1: of a row that is neither dict nor tuple; -3: of a tuple of
+            three that ends with a number.
         rank: of a column that has the lowest rank in a dataset without batches.
     """
     number = -1
@@ -86,7 +88,8 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
             if len(parts) not in columns:
                 known = "".join(f", or ({', '.join(names)})" for names in columns.values())
                 raise Mistake("{} has {} value(s) and no names; give a dict{}", where, len(parts), known)
-            row = dict(zip(columns[len(parts)], parts, strict=True))
+            is_number = isinstance(parts[-1], numbers.Real) and -len(parts) in columns
+            row = dict(zip(columns[-len(parts) if is_number else len(parts)], parts, strict=True))
         yield {str(column): to_json(value, f'{where}: the column "{column}"') for column, value in row.items()}
     if number < 0:
         raise Mistake("{} has no rows; give at least one", name)

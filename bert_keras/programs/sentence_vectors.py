@@ -67,7 +67,7 @@ def train_sentence_vectors(
 
     Args:
         train_data: the path of a file, or rows in memory. A row is a text; a tuple of two texts that belong together,
-            or of three, whose third does not belong to the first; or a dict of columns with the names that the program
+            or of three, whose third does not belong to the first; two texts and a score; or a dict of columns with the names that the program
             finds, such as {"sentence1": ..., "sentence2": ..., "score": 4.5}.
         eval_data: data to evaluate on, in one of these forms.
         predict_data: texts to write the vectors of, or pairs, in one of these forms.
@@ -78,5 +78,6 @@ def train_sentence_vectors(
 
 def to_file(data: Any, name: str) -> tuple[bytes, str]:
     """Returns rows as the content of a JSON lines file."""
-    columns = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}
+    pair = ("anchor", "positive")
+    columns = {1: ("text",), 2: pair, 3: (*pair, "negative"), -3: (*pair, "score")}
     return json_lines(rows_of(data, name, columns))

@@ -52,8 +52,8 @@ def test_useless_labels(kind, labels, message):
     [
         ("single_label", ["no", "2"], ("no", "yes"), 'train.csv line 3: label "2" is not one of no, yes'),
         ("multi_label", [("a",), ("a", "c")], ("a", "b"), 'train.csv line 3: label "c" is not one of a, b'),
-        ("regression", [1.0, float("nan")], (), 'train.csv line 3: label "nan" is not a finite number, as regression'),
-        ("regression", ["high"], (), 'train.csv line 2: label "high" is not a finite number, as regression needs'),
+        ("regression", [1.0, float("nan")], (), 'train.csv line 3: label "nan" is not a finite number; correct'),
+        ("regression", ["high"], (), 'train.csv line 2: label "high" is not a finite number; correct it'),
         ("single_label", ["x"], tuple(map(str, range(25))), "17, 18, 19 and 5 more"),
     ],
 )

@@ -300,9 +300,10 @@ def test_mistakes_in_columns(read, content, columns, message):
 @pytest.mark.parametrize(
     ("label", "kind", "message"),
     [
-        ("high", "regression", 'own.csv line 2: the label "high" is not a finite number, as regression needs'),
+        ("high", "regression", 'own.csv line 2: the label "high" is not a finite number; correct it'),
         ("nan", "regression", 'the label "nan" is not a finite number'),
-        ('"1.234,5"', "regression", '"1.234,5" is not a finite number, as regression needs; write a decimal point'),
+        ("True", "regression", 'the label "True" is not a finite number; write 1 for true and 0 for false'),
+        ('"1.234,5"', "regression", '"1.234,5" is not a finite number; write a decimal point'),
         ("red||blue", "multi_label", 'own.csv line 2: the labels "red||blue" include an empty label; remove it'),
     ],
 )

@@ -17,7 +17,7 @@ from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, WorkFolder
-from bert_keras.programs import classifier, ner, pretraining, squad
+from bert_keras.programs import classifier, ner, pretraining, sentence_vectors, squad
 from bert_keras.programs.data import DataFiles
 from bert_keras.storage.inspection import FORMATS
 from bert_keras.storage.json_rows import name_of
@@ -138,8 +138,8 @@ def test_mistakes_in_questions(tmp_path, messages, row, message):
         make_examples(read_articles(path), name_of(path), True, False)
 
 
-def rows(data, name="train_data"):
-    return [json.loads(line) for line in classifier.to_file(data, name)[0].decode().splitlines()]
+def rows(data, name="train_data", program=classifier):
+    return [json.loads(line) for line in program.to_file(data, name)[0].decode().splitlines()]
 
 
 ROWS = [{"text": "a b", "label": "x"}, {"text": "c d", "label": "y"}]
@@ -149,6 +149,12 @@ LABELLED = collections.namedtuple("LABELLED", "label text")
 @pytest.mark.parametrize("data", [tuple(ROWS), [LABELLED("x", "a b"), LABELLED("y", "c d")]])
 def test_rows(data):
     assert rows(data) == ROWS
+
+
+@pytest.mark.parametrize("data", [[("a", "b", 0.5)] * 2, (["a"] * 2, ["b"] * 2, np.array([0.5, 0.5], np.float32))])
+def test_a_number_after_two_texts_for_vectors_is_their_score(data):
+    assert rows(data, program=sentence_vectors) == [{"anchor": "a", "positive": "b", "score": 0.5}] * 2
+    assert rows([("a", "b", "c")], program=sentence_vectors) == [{"anchor": "a", "positive": "b", "negative": "c"}]
 
 
 @pytest.mark.parametrize("texts", ["a b", b"a b", 3, {"a b": 0}])

@@ -206,7 +206,7 @@ def check_numbers(examples: Sequence[Example]) -> None:
         label = example.label
         is_number = isinstance(label, (int, float)) and not isinstance(label, bool) and math.isfinite(label)
         if label is not None and not is_number:
-            raise Mistake('{}: label "{}" is not a finite number, as regression needs', example.source, label)
+            raise Mistake('{}: label "{}" is not a finite number; correct it', example.source, label)
 
 
 def check_labels(examples: Sequence[Example], labels: Sequence[str]) -> None:

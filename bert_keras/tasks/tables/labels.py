@@ -214,8 +214,10 @@ def _to_finite(value: Any) -> float:
     number = None if isinstance(value, bool) else to_number(value)
     if number is None:
         has_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
-        hint = "; write a decimal point instead of the comma" if has_comma else ""
-        raise Mistake('the label "{!s}" is not a finite number, as regression needs{}', value, hint)
+        hint = "; write a decimal point instead of the comma" if has_comma else "; correct it"
+        if str(value).strip().lower() in ("true", "false"):
+            hint = "; write 1 for true and 0 for false"
+        raise Mistake('the label "{!s}" is not a finite number{}', value, hint)
     return number
 
 
