@@ -227,7 +227,8 @@ def _problem_of_object(value: dict[str, Any], schema: Schema, place: _Place) -> 
     needed = _listed(map(_quoted, schema["required"]), "and")
     for name in value:
         if name not in fields:
-            known = closest(name, fields) if len(name) <= _LONGEST_NAME else None
+            missing = [field for field in fields if field not in value]
+            known = closest(name, missing) if len(name) <= _LONGEST_NAME else None
             remedy = (
                 f"do you mean {_quoted(known)}?" if known else f"its fields are {_listed(map(_quoted, fields), 'and')}"
             )

@@ -128,7 +128,7 @@ MISTAKES = [
     (
         "v1/classify",
         {"model": "multi_label", "text": "a", "text_pair": ""},
-        '"text_pair" is not a field of a request with "text"; do you mean "text"?',
+        '"text_pair" is not a field of a request with "text"; its fields are "text", "model", "top_k"',
     ),
     (
         "v1/classify",

@@ -62,14 +62,16 @@ def warn_of_replaced_reports(run_dir: RunDir, data: Mapping[str, Any]) -> None:
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return  # no report, or a damaged one
     if before["sha256"] != data["sha256"]:
+        again = " as it is now" if before["source"] == data["source"] else ""
         log.warning(
             Message(
-                "the reports in {} are of {} ({}), and are replaced by those of {}; to keep them, evaluate "
+                "the reports in {} are of {} ({}), and are replaced by those of {}{}; to keep them, evaluate "
                 "into another {output_dir}, with {init_checkpoint}={}",
                 run_dir.path,
                 before["source"],
                 metrics,
                 data["source"],
+                again,
                 run_dir.path,
             )
         )
