@@ -278,7 +278,7 @@ def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
     [
         ("tags", "tags.txt", "he B-PER\nwas O\n", "run_ner"),
         ("answers", "squad.json", '{"data": [{"title": "he", "paragraphs": []}]}', "run_squad"),
-        ("ranks", "queries.csv", "query,text,score\nhe was,so,1\n", "run_reranker"),
+        ("ranks", "queries.csv", "asked,found,score\nhe was,so,1\n", "run_reranker"),
     ],
 )
 def test_a_file_like_that_of_the_training_leads_to_its_program(ask_fine_tuned, tmp_path, run, name, content, program):

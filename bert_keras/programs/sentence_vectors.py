@@ -67,8 +67,8 @@ def train_sentence_vectors(
 
     Args:
         train_data: the path of a file, or rows in memory. A row is a text; a tuple of two texts that belong together,
-            or of three, whose third does not belong to the first; two texts and a score; or a dict of columns with the names that the program
-            finds, such as {"sentence1": ..., "sentence2": ..., "score": 4.5}.
+            of three, whose third does not belong to the first, or of two and a score; or a dict of columns with the
+            names that the program finds, such as {"sentence1": ..., "sentence2": ..., "score": 4.5}.
         eval_data: data to evaluate on, in one of these forms.
         predict_data: texts to write the vectors of, or pairs, in one of these forms.
         settings: the other flags of run_sentence_vectors.py, by name.

@@ -16,6 +16,7 @@ from bert_keras.serving.requests import RefusedError, body_of
 from bert_keras.serving.served_models import ServedModel
 from bert_keras.serving.versions import ServedFolder
 from bert_keras.tasks import abilities, ability_of
+from bert_keras.tasks.ability import LISTS
 
 # Maximum size of the answers to a request: a short request can have large ones.
 _MOST_ANSWER_BYTES = 16 << 20
@@ -154,7 +155,7 @@ def _several(texts: str | list[str]) -> list[str]:
 def _check_cut(model: ServedModel, answer: dict[str, Any], fields: _Fields) -> None:
     """Refuses a text that was cut although the request has "truncate": false."""
     if answer["is_cut"] and not fields.get("truncate", True):
-        with_query = f" with its {model.fields[0]}" if ability_of(model.task).form == "choices" else ""
+        with_query = f" with its {model.fields[0]}" if ability_of(model.task).form in LISTS else ""
         raise RefusedError(
             422,
             f"a text is longer than the {model.predictor.max_seq_length} tokens that the model takes{with_query}; "

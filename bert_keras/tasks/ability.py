@@ -90,9 +90,9 @@ class Ability:
 
     @property
     def form(self) -> str:
-        """The form of a question: "text", "pair" (of texts) or "choices" (a text and a list of texts)."""
+        """The form of a question: "text", "pair" (of texts), or a text and a list: "choices", or "texts" of a query."""
         if self.texts[-1] in LISTS:
-            return "choices"
+            return self.texts[-1]
         return "pair" if len(self.texts) == 2 else "text"
 
     @property

@@ -40,6 +40,8 @@ def table_texts(path, form="text", trained=(), **given):
         ("pair", ["he\twas", "a\t"], [("argument 1", ("he", "was")), ("argument 2", ("a", ""))]),
         ("choices", ["he", "a", "b"], [("the question", ("he", ["a", "b"]))]),
         ("choices", ["he\ta\tb"], [("argument 1", ("he", ["a", "b"]))]),
+        ("texts", ["he", "a"], [("the question", ("he", ["a"]))]),
+        ("texts", ["he\ta", "so\tb\tc"], [("argument 1", ("he", ["a"])), ("argument 2", ("so", ["b", "c"]))]),
     ],
 )
 def test_arguments_are_texts_of_the_given_form(form, arguments, expected):
@@ -55,6 +57,8 @@ def test_arguments_are_texts_of_the_given_form(form, arguments, expected):
         ("pair", ["he\twas\tso"], "^argument 1 has 2 tabs, but a pair is two texts with one tab between them$"),
         ("choices", ["he", "was"], "^--task=x takes a text and two or more choices, but 2 arguments were given; give"),
         ("choices", ["he\twas"], "^argument 1 has 1 tabs, but a text and two or more choices with tabs between the"),
+        ("texts", ["he"], "^--task=x takes a query and one or more texts, but 1 arguments were given; give each as an"),
+        ("texts", ["he", "so\ta"], "^argument 1 has 0 tabs, but a query and one or more texts with tabs between them"),
         # Python passes the byte 0xff in an argument like this.
         ("text", ["he", "bad \udcff byte"], r"^argument 2: not UTF-8 \(byte 0xff\); give it as UTF-8$"),
     ],
@@ -164,6 +168,51 @@ def test_columns_are_found_or_named(tmp_path, messages):
     ]
 
 
+QUERIES = "id,Query,text,negative_1\n1,he was,hungry,in\n2,she,ate,paris\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "trained", "expected"),
+    [
+        (QUERIES, {}, {}, [("he was", ["hungry", "in"]), ("she", ["ate", "paris"])]),
+        (
+            QUERIES,
+            {"text_column": "Query", "choice_columns": ["negative_1"]},
+            {},
+            [("he was", ["in"]), ("she", ["paris"])],
+        ),
+        (QUERIES, {"text_column": "id", "text_pair_column": "text"}, {}, [("1", ["hungry"]), ("2", ["ate"])]),
+        ("x,y\nhe,so\n", {}, {"text_column": "x", "text_pair_column": "y"}, [("he", ["so"])]),
+        (
+            "he was,so,1\nshe is,in,1\n",
+            {"text_column": "0", "text_pair_column": "1"},
+            {},
+            [("he was", ["so"]), ("she is", ["in"])],
+        ),
+    ],
+)
+def test_a_row_is_a_query_and_one_or_more_texts(tmp_path, content, given, trained, expected):
+    """With usual names, as those of the training, and with one text, as in files that have a row for each text."""
+    (tmp_path / "a.csv").write_text(content)
+    assert table_texts(tmp_path / "a.csv", "texts", trained, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "role", "needed"),
+    [
+        ("text", "text_pair_column", "single texts"),
+        ("text", "choice_columns", "single texts"),
+        ("pair", "choice_columns", "pairs of texts"),
+        ("choices", "text_pair_column", "a text and two or more choices"),
+    ],
+)
+def test_columns_that_the_model_does_not_take_are_refused(tmp_path, form, role, needed):
+    (tmp_path / "a.csv").write_text("text,b,c\nhe,so,in\n")
+    columns = ["b", "c"] if role == "choice_columns" else "b"
+    with pytest.raises(ValueError, match=f"^{role} has no effect, because the model takes {needed}; leave it out$"):
+        table_texts(tmp_path / "a.csv", form, text_column="text", **{role: columns})
+
+
 def test_the_user_decides_whether_a_table_has_a_header(tmp_path):
     (tmp_path / "a.csv").write_text("he was,note\nshe ate,1\n")
     for has_header, texts in (("true", ["she ate"]), ("false", ["he was", "she ate"])):
@@ -217,7 +266,7 @@ def test_a_column_number_of_the_training_counts_only_without_known_names(tmp_pat
         (
             "choices",
             "q,a,b\na,b,c\n",
-            "the columns of the text and its choices are not known; name them with text_co",
+            "the columns of a text and two or more choices are not known; name them with text_co",
         ),
         ("text", "id,date\n7,8\n", "no column could be the text; its columns are id, date; a guess is text_column="),
     ],
@@ -270,7 +319,7 @@ def test_a_bad_row_is_an_error_in_place_of_its_text(tmp_path, name, lines, error
         ("a.tsv", ""),
     ],
 )
-@pytest.mark.parametrize("form", ["text", "pair", "choices"])
+@pytest.mark.parametrize("form", ["text", "pair", "choices", "texts"])
 def test_no_message_advises_a_flag_that_the_program_lacks(tmp_path, name, content, form):
     (tmp_path / name).write_text(content)
     try:

@@ -11,6 +11,7 @@ from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.tasks import ability_of
+from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.tables.settings import ColumnSettings
 
 _LINE_WIDTH = 110
@@ -21,7 +22,7 @@ def commands_of_model(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields commands that use a fine-tuned model, after their purposes; `settings` are those of its task.json."""
     task = ability_of(settings["task"])
-    names = (*task.texts[:1], "one text", "another text") if task.form == "choices" else task.texts
+    names = (*task.texts[:1], "one text", "another text") if task.form in LISTS else task.texts
     names = (*names, "second text") if settings.get("is_pair") else names
     model = f"--model_dir={folder}"
     arguments = [f"your {text}" for text in names]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
-from bert_keras.mistakes import Message, MissingFile, Mistake
+from bert_keras.mistakes import Message, MissingFile, Mistake, Setting
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
 from bert_keras.tasks.tables.column_names import KNOWN_NAMES, PAIRS, VECTOR_PAIRS, folded, usual_pair
@@ -30,6 +30,8 @@ _BYTES_A_CHAR = 16
 _TAGGED_LINE = re.compile(rb"[^\s].*\s(O|[BIESLUM]-\S+)\s*")
 _LINES_LOOKED_AT = 20
 
+# What a text with a list needs: the least number in the list, and the whole in words.
+_NEEDED = {"choices": (2, "a text and two or more choices"), "texts": (1, "a query and one or more texts")}
 # A text as a predictor takes it, or the reason why it could not be read.
 Text = str | tuple[str, str] | tuple[str, list[str]] | Mistake
 
@@ -44,7 +46,7 @@ def read_texts(
         arguments: texts of the command line.
         standard_input: text stream, read if there are neither a file nor arguments.
         form: "text": one text. "pair": two texts, separated by a tab or given as two arguments. "choices": a text and
-            two or more choices, separated by tabs or given as arguments.
+            two or more choices, separated by tabs or given as arguments. "texts": so a query and one or more texts.
         called: name of the task or class that takes the texts, for error messages.
         limits: lines much longer than `max_chars` are not read.
     """
@@ -90,6 +92,10 @@ def read_table(
         given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
         trained: the task.json of the model; the columns of its training are used if the file has them.
     """
+    for role, forms in (("text_pair_column", ("pair", "texts")), ("choice_columns", ("choices", "texts"))):
+        if given.get(role) and form not in forms:
+            _, needed = _NEEDED.get(form, (0, "single texts" if form == "text" else "pairs of texts"))
+            raise Mistake("{} has no effect, because the model takes {}; leave it out", Setting(role), needed)
     table = Table(input_file)
     header = _header(table, given, trained)
     columns = _columns(table, header, form, given, trained)
@@ -118,12 +124,14 @@ def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tupl
     if form == "text" or any("\t" in argument for argument in arguments):
         sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
         return [(source, _split(source, argument, form)) for source, argument in zip(sources, arguments, strict=True)]
-    if form == "choices":
-        if len(arguments) < 3:
+    if form in _NEEDED:
+        least, needed = _NEEDED[form]
+        if len(arguments) <= least:
             raise Mistake(
-                "{} takes a text and two or more choices, but {} arguments were given; give the "
-                "text and each choice as an argument, or several texts with tabs between them and their choices",
+                "{} takes {}, but {} arguments were given; give each as an argument, or several such lists as one "
+                "argument each, with tabs in it",
                 called,
+                needed,
                 len(arguments),
             )
         return [("the question", (arguments[0], list(arguments[1:])))]
@@ -145,13 +153,10 @@ def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[s
         if len(others) != 1:
             raise Mistake("{} has {} tabs, but a pair is two texts with one tab between them", source, len(others))
         return first, others[0]
-    if form == "choices":
-        if len(others) < 2:
-            raise Mistake(
-                "{} has {} tabs, but a text and two or more choices with tabs between them are needed",
-                source,
-                len(others),
-            )
+    if form in _NEEDED:
+        least, needed = _NEEDED[form]
+        if len(others) < least:
+            raise Mistake("{} has {} tabs, but {} with tabs between them are needed", source, len(others), needed)
         return first, others
     return line
 
@@ -225,16 +230,9 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
     input_file = table.path
     names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
     text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
-    choices = given.get("choice_columns") or _trained_choices(names, trained)
-    if form == "choices" and (not text or len(choices) < 2 or None in choices):
-        raise Mistake(
-            "{}: the columns of the text and its choices are not known; name them with {text_column} and "
-            "{choice_columns}",
-            input_file,
-        )
-    known = Columns(
-        text, pair if form == "pair" else None, choices=tuple(filter(None, choices)) if form == "choices" else ()
-    )
+    if form in _NEEDED:
+        return _columns_of_list(table, header, form, given, trained)
+    known = Columns(text, pair if form == "pair" else None)
     if header.answer != YES and form == "pair" and not (text and pair):
         raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
     is_open = form == "pair" and not (text or pair) and header.answer == YES and not usual_pair(names, PAIRS)
@@ -248,6 +246,26 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
             input_file,
         )
     return found if form == "pair" else dataclasses.replace(found, pair=None)
+
+
+def _columns_of_list(
+    table: Table, header: Header, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
+) -> Columns:
+    """Returns the columns of a text and of the texts of its list."""
+    names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
+    text = given.get("text_column") or _known(trained.get("text_column"), names)
+    texts = [*([given["text_pair_column"]] if "text_pair_column" in given else ()), *given.get("choice_columns", ())]
+    texts = texts or _trained_choices(names, trained)
+    if form == "texts" and header.answer == YES and not (text or texts) and (pair := usual_pair(names, VECTOR_PAIRS)):
+        text, texts = pair[0], [pair[1], *(name for name in names if folded(name).startswith("negative"))]
+    least, needed = _NEEDED[form]
+    if not text or len(texts) < least or None in texts:
+        raise Mistake(
+            "{}: the columns of {} are not known; name them with {text_column} and {choice_columns}",
+            table.path,
+            needed,
+        )
+    return find_columns(table, Columns(text, choices=tuple(filter(None, texts))), needs_label=False, header=header)
 
 
 def _trained_choices(names: Sequence[str], trained: Mapping[str, Any]) -> list[str | None]:
@@ -269,6 +287,6 @@ def _known(column: str | None, names: Sequence[str]) -> str | None:
 def _text_of_row(example: Example | BadRow, form: str) -> Text:
     if isinstance(example, BadRow):
         return example.error
-    if form == "choices":
+    if form in _NEEDED:
         return example.text_a, list(example.choices)
     return example.text_a if form == "text" else (example.text_a, example.text_b or "")
