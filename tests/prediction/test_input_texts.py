@@ -168,6 +168,7 @@ def test_columns_are_found_or_named(tmp_path, messages):
     ]
 
 
+LISTS = [("he", ["so", "in"]), ("she", ["ate"])]
 QUERIES = "id,Query,text,negative_1\n1,he was,hungry,in\n2,she,ate,paris\n"
 
 
@@ -182,6 +183,13 @@ QUERIES = "id,Query,text,negative_1\n1,he was,hungry,in\n2,she,ate,paris\n"
             [("he was", ["in"]), ("she", ["paris"])],
         ),
         (QUERIES, {"text_column": "id", "text_pair_column": "text"}, {}, [("1", ["hungry"]), ("2", ["ate"])]),
+        ('{"query": "he", "texts": ["so", "in"]}\n{"query": "she", "texts": ["ate"]}\n', {}, {}, LISTS),
+        (
+            '{"a": "he", "b": ["so", "in"]}\n{"a": "she", "b": ["ate"]}\n',
+            {"text_column": "a", "choice_columns": ["b"]},
+            {},
+            LISTS,
+        ),
         ("x,y\nhe,so\n", {}, {"text_column": "x", "text_pair_column": "y"}, [("he", ["so"])]),
         (
             "he was,so,1\nshe is,in,1\n",
@@ -192,9 +200,18 @@ QUERIES = "id,Query,text,negative_1\n1,he was,hungry,in\n2,she,ate,paris\n"
     ],
 )
 def test_a_row_is_a_query_and_one_or_more_texts(tmp_path, content, given, trained, expected):
-    """With usual names, as those of the training, and with one text, as in files that have a row for each text."""
-    (tmp_path / "a.csv").write_text(content)
-    assert table_texts(tmp_path / "a.csv", "texts", trained, **given) == expected
+    """With usual names, as those of the training, with lists, and with one text, as in files with a row for each."""
+    path = tmp_path / ("a.jsonl" if content[0] == "{" else "a.csv")
+    path.write_text(content)
+    assert table_texts(path, "texts", trained, **given) == expected
+
+
+def test_a_list_of_choices_needs_two(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "he", "choices": ["so", "in"]}\n{"text": "she", "choices": ["ate"]}\n')
+    first, second = table_texts(path, "choices")
+    assert first == ("he", ["so", "in"])
+    assert str(second) == "a.jsonl line 2: the list has 1 texts, but a text and two or more choices are needed"
 
 
 @pytest.mark.parametrize(

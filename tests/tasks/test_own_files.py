@@ -59,6 +59,10 @@ def test_pairs_ids_numbers_and_choices(read):
     assert read("own.csv", "text,first,second,label\na,b,c,1\n", columns, "multiple_choice") == [
         Example("0", "a", None, "1", ("b", "c"), "own.csv line 2")
     ]
+    lists = '{"text": "a", "first": ["b"], "second": ["c", "d"], "label": 1}\n'
+    assert read("own.jsonl", lists, columns, "multiple_choice")[0].choices == ("b", "c", "d")
+    with pytest.raises(ValueError, match=r'^own.jsonl line 1: the column "second" is 3, but a text is needed'):
+        read("own.jsonl", lists.replace('"d"', "3"), columns, "multiple_choice")
 
 
 def test_several_labels_in_a_cell(read):

@@ -162,6 +162,13 @@ def test_choices_have_no_second_text(write, messages):
     assert any(message.endswith('using "sentence1" as the text, "label" as the label') for message in messages)
 
 
+def test_choices_may_be_lists(write):
+    train = write("t.jsonl", *(f'{{"ctx": "q {number}", "endings": ["a", "b"], "label": "1"}}' for number in range(2)))
+    settings = {"kind": "multiple_choice", "text_column": "ctx", "choice_columns": ("endings",)}
+    data = read(do_train=True, train_file=train, **settings)
+    assert [(row.text_a, row.choices, row.label) for row in data.train] == [(f"q {n}", ("a", "b"), "1") for n in (0, 1)]
+
+
 def test_calibration_and_evaluation_share_no_text(write):
     rows = [f"{' ' * copy}text {number},{number % 2}" for copy in range(3) for number in range(60)]
     settings = {"do_train": True, "do_eval": True, "train_file": write("t.csv", "text,label", *rows)}
@@ -276,8 +283,8 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
             "choice_columns has no effect without kind=multiple_choice; give both, or leave it out",
         ),
         (
-            {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},
-            "kind=multiple_choice needs choice_columns: two or more columns, separated by commas",
+            {**TRAIN, "kind": "multiple_choice"},
+            "kind=multiple_choice needs choice_columns: columns separated by commas, or one of lists",
         ),
         (
             TRAIN

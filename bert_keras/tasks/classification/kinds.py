@@ -110,8 +110,8 @@ def _check_kind(settings: ClassifierSettings) -> None:
         return
     if settings.tfds:
         raise Mistake("{kind}=multiple_choice needs your own files, not {tfds}")
-    if len(settings.choice_columns) < 2:
-        raise Mistake("{kind}=multiple_choice needs {choice_columns}: two or more columns, separated by commas")
+    if not settings.choice_columns:
+        raise Mistake("{kind}=multiple_choice needs {choice_columns}: columns separated by commas, or one of lists")
     if settings.text_pair_column:
         raise Mistake(
             "{text_pair_column} has no effect with {kind}=multiple_choice, which pairs the text with each choice; "

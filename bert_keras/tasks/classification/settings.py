@@ -79,7 +79,7 @@ class OwnLabelSettings:
         is_rare=True,
     )
     choice_columns: Sequence[str] = setting(
-        "Columns of the choices, separated by commas, for {kind}=multiple_choice.",
+        "Columns of the choices, separated by commas, or one of lists, for {kind}=multiple_choice.",
         (),
         unless=KNOWN | TFDS,
         needs={"kind": "multiple_choice"},

@@ -20,6 +20,11 @@ VECTOR_PAIRS = (
     *((question, context) for question in QUESTION_NAMES for context in CONTEXT_NAMES),
     *PAIRS,
 )
+# A text and its list in rows of JSON, as in the answers and requests of the server.
+LIST_PAIRS = (
+    *(("query", texts) for texts in ("texts", "documents", "passages")),
+    *(("text", "choices"), ("question", "choices")),
+)
 SCORE_NAMES = ("score", "similarity", "similarity_score")
 RELEVANCE_NAMES = ("score", "relevance", "similarity", "label")
 CLASS_NAMES = ("gold_label", "label", "class", "category")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TextIO
 from bert_keras.mistakes import Message, MissingFile, Mistake, Setting
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
-from bert_keras.tasks.tables.column_names import KNOWN_NAMES, PAIRS, VECTOR_PAIRS, folded, usual_pair
+from bert_keras.tasks.tables.column_names import KNOWN_NAMES, LIST_PAIRS, PAIRS, VECTOR_PAIRS, folded, usual_pair
 from bert_keras.tasks.tables.columns import Columns, find_columns, find_header, parts_of, without_names
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header
@@ -256,10 +256,11 @@ def _columns_of_list(
     text = given.get("text_column") or _known(trained.get("text_column"), names)
     texts = [*([given["text_pair_column"]] if "text_pair_column" in given else ()), *given.get("choice_columns", ())]
     texts = texts or _trained_choices(names, trained)
-    if form == "texts" and header.answer == YES and not (text or texts) and (pair := usual_pair(names, VECTOR_PAIRS)):
+    usual = (*LIST_PAIRS, *(VECTOR_PAIRS if form == "texts" else ()))
+    if header.answer == YES and not (text or texts) and (pair := usual_pair(names, usual)):
         text, texts = pair[0], [pair[1], *(name for name in names if folded(name).startswith("negative"))]
-    least, needed = _NEEDED[form]
-    if not text or len(texts) < least or None in texts:
+    _, needed = _NEEDED[form]
+    if not (text and texts) or None in texts:
         raise Mistake(
             "{}: the columns of {} are not known; name them with {text_column} and {choice_columns}",
             table.path,
@@ -288,5 +289,8 @@ def _text_of_row(example: Example | BadRow, form: str) -> Text:
     if isinstance(example, BadRow):
         return example.error
     if form in _NEEDED:
+        least, needed = _NEEDED[form]
+        if len(example.choices) < least:
+            return Mistake("{}: the list has {} texts, but {} are needed", example.source, len(example.choices), needed)
         return example.text_a, list(example.choices)
     return example.text_a if form == "text" else (example.text_a, example.text_b or "")

@@ -153,9 +153,15 @@ def _own_example(cells: dict[str, Any], number: int, columns: Columns, label: La
         text_a=_to_text(cells, cast(str, columns.text)),
         text_b=None if columns.pair is None else _to_text(cells, columns.pair, may_be_empty=True),
         label=label,
-        choices=tuple(_to_text(cells, choice) for choice in columns.choices),
+        choices=tuple(text for choice in columns.choices for text in _to_texts(cells, choice)),
         source=source,
     )
+
+
+def _to_texts(cells: Mapping[str, Any], column: str) -> list[str]:
+    """Returns the text of a column, or those of a list in it."""
+    texts = cells[column] if isinstance(cells[column], list) else [cells[column]]
+    return [_to_text({column: text}, column) for text in texts]
 
 
 def _to_text(cells: Mapping[str, Any], column: str, may_be_empty: bool = False) -> str:
