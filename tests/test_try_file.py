@@ -76,7 +76,7 @@ def test_mistakes(start, tmp_path):
             ("two.csv", "--yes"),
             "give another share, or --eval_file; for --eval_share, --eval_file, use run_cl",
         ),
-        (("a.csv", "--yes", "--kind=multiple_choice"), "--kind=multiple_choice needs --choice_columns: two or more"),
+        (("a.csv", "--yes", "--kind=multiple_choice"), "--kind=multiple_choice needs --choice_columns: columns"),
     ):
         status, _, mistake = start(*arguments)
         assert status == 1, arguments
