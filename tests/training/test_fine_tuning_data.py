@@ -102,4 +102,4 @@ def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, mess
         f"to keep them, evaluate into another output_dir, with init_checkpoint={tmp_path}"
     ]
     warn_of_replaced_reports(run_dir, {**before, "sha256": ""})
-    assert "are replaced by those of dev.tsv as it is now; " in messages[-1]
+    assert "are replaced by those of dev.tsv after a change; " in messages[-1]

@@ -62,7 +62,7 @@ def warn_of_replaced_reports(run_dir: RunDir, data: Mapping[str, Any]) -> None:
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return  # no report, or a damaged one
     if before["sha256"] != data["sha256"]:
-        again = " as it is now" if before["source"] == data["source"] else ""
+        again = " after a change" if before["source"] == data["source"] else ""
         log.warning(
             Message(
                 "the reports in {} are of {} ({}), and are replaced by those of {}{}; to keep them, evaluate "

@@ -30,7 +30,7 @@ _BYTES_A_CHAR = 16
 _TAGGED_LINE = re.compile(rb"[^\s].*\s(O|[BIESLUM]-\S+)\s*")
 _LINES_LOOKED_AT = 20
 
-# What a text with a list needs: the lowest number of texts in the list, and a description.
+# For forms with a list of texts: their lowest number, and a description of the form.
 _NEEDED = {"choices": (2, "a text and two or more choices"), "texts": (1, "a query and one or more texts")}
 # A text as a predictor takes it, or the reason why it could not be read.
 Text = str | tuple[str, str] | tuple[str, list[str]] | Mistake
