@@ -169,6 +169,23 @@ def test_choices_may_be_lists(write):
     assert [(row.text_a, row.choices, row.label) for row in data.train] == [(f"q {n}", ("a", "b"), "1") for n in (0, 1)]
 
 
+@pytest.mark.parametrize(
+    ("row", "guess"),
+    [
+        (
+            '{"ctx": "q %d", "endings": ["a b", "c %d"], "label": 1}',
+            "choice_columns='endings', kind='multiple_choice'$",
+        ),
+        ('{"ctx": "q %d", "parts": ["a b", "c %d"], "label": 2}', "text_column='ctx', label_column='label'$"),
+        ('{"ctx": "q %d", "mood": ["a b", "c %d"]}', "text_column='ctx', label_column='mood'$"),
+    ],
+)
+def test_a_list_is_no_text_but_may_have_the_choices(write, row, guess):
+    train = write("t.jsonl", *(row % (number, number) for number in range(4)))
+    with pytest.raises(ValueError, match=f"no column could be the text; .*a guess is .*{guess}"):
+        read(do_train=True, train_file=train)
+
+
 def test_calibration_and_evaluation_share_no_text(write):
     rows = [f"{' ' * copy}text {number},{number % 2}" for copy in range(3) for number in range(60)]
     settings = {"do_train": True, "do_eval": True, "train_file": write("t.csv", "text,label", *rows)}

@@ -15,7 +15,8 @@ def guess_columns(
     """Returns the settings that probably name the columns, and the end of a message with other candidates.
 
     The column of the longest cells is the text. If several could be the label, all of them are candidates; columns of 0
-    and 1 are several labels, and numbers with a fraction are labels of a regression.
+    and 1 are several labels, and numbers with a fraction are labels of a regression. A list is no text, but has choices
+    if the label is the number of one.
 
     Args:
         names: of all columns.
@@ -30,10 +31,14 @@ def guess_columns(
     taken = {part.strip() for column in chosen.values() for part in (column, *column.split(","))}
     free = [name for name in cells if name not in taken]
     others = Message("")
+    lists = [name for name in free if isinstance(rows[0][names.index(name)], list)]
     if "text_column" not in chosen and free:
-        chosen["text_column"] = max(free, key=lambda name: sum(map(len, cells[name])))
+        chosen["text_column"] = max(free, key=lambda name: (name not in lists, sum(map(len, cells[name]))))
         free.remove(chosen["text_column"])
-    texts = [name for name in cells if name == chosen.get("text_column") or (name in free and _is_text(cells[name]))]
+    may_join = {*free} - {*lists}
+    texts = [
+        name for name in cells if name == chosen.get("text_column") or (name in may_join and _is_text(cells[name]))
+    ]
     if len(texts) > 1 and chosen.get("text_column") in texts:
         others = Message("; {text_column}={} joins texts of several columns", ",".join(texts))
     if needs_label and "label_column" not in chosen and free:
@@ -51,14 +56,20 @@ def guess_columns(
             if len(flags) > 1:
                 text = "{}; columns of 0 and 1 are labels: {label_column}={} with {kind}=multi_label"
                 others = Message(text, others, ",".join(flags))
-    order = [role for role in (*given, "kind") if role in chosen]
+    if lists and needs_label and "kind" not in chosen and (label := chosen.get("label_column")) in cells:
+        place = names.index(lists[0])
+        counts = [len(row[place]) if isinstance(row[place], list) else 0 for row in rows]
+        if len(counts) == len(cells[label]) and all(map(_is_number_below, cells[label], counts)):
+            chosen |= {"choice_columns": lists[0], "kind": "multiple_choice"}
+    order = [role for role in (*given, "choice_columns", "kind") if role in chosen]
     return {role: chosen[role] for role in order}, others
 
 
 def likely_texts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     """Returns the columns that probably are texts, by the first rows of their table."""
     whole = [row for row in rows if len(row) == len(names)]
-    return [name for place, name in enumerate(names) if whole and _is_text([str(row[place]).strip() for row in whole])]
+    places = [place for place in range(len(names)) if whole and not isinstance(whole[0][place], list)]
+    return [names[place] for place in places if _is_text([str(row[place]).strip() for row in whole])]
 
 
 def _may_be_label(cells: Sequence[str]) -> bool:
@@ -69,6 +80,10 @@ def _may_be_label(cells: Sequence[str]) -> bool:
     if all(map(is_like_number, cells)):
         return not _counts_rows(cells)
     return len(values) < len(cells) or len(cells) < 3
+
+
+def _is_number_below(cell: str, count: int) -> bool:
+    return cell in map(str, range(count))
 
 
 def _counts_rows(cells: Sequence[str]) -> bool:
