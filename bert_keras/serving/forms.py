@@ -9,6 +9,7 @@ from bert_keras.mistakes import closest
 from bert_keras.prediction.arguments import PLL_CHOICES
 from bert_keras.serving.requests import RefusedError, shown_json
 from bert_keras.serving.served_models import ServedModel
+from bert_keras.tasks.ability import LISTS
 
 Schema = Mapping[str, Any]
 # The names and numbers that lead to a value in a body.
@@ -59,7 +60,7 @@ _OPTIONS: dict[str, Schema] = {
     "coverage": {"type": "number", "minimum": 0.5, "maximum": 0.99},
     "why": {"enum": [True, False]},
 }
-_FIELDS: dict[str, Schema] = {"choices": array(_TEXT, minItems=2), "texts": array(_TEXT, minItems=1)}
+_FIELDS: dict[str, Schema] = {name: array(_TEXT, minItems=least) for name, least in LISTS.items()}
 # Fields of text-embeddings-inference for texts that are too long. These models cut the ends of texts.
 _OF_CUTTING: dict[str, Schema] = {"truncate": _SWITCH, "truncation_direction": {"enum": ["right", "Right", "RIGHT"]}}
 
@@ -227,8 +228,8 @@ def _problem_of_object(value: dict[str, Any], schema: Schema, place: _Place) -> 
     needed = _listed(map(_quoted, schema["required"]), "and")
     for name in value:
         if name not in fields:
-            missing = [field for field in fields if field not in value]
-            known = closest(name, missing) if len(name) <= _LONGEST_NAME else None
+            unused = [field for field in fields if field not in value]
+            known = closest(name, unused) if len(name) <= _LONGEST_NAME else None
             remedy = (
                 f"do you mean {_quoted(known)}?" if known else f"its fields are {_listed(map(_quoted, fields), 'and')}"
             )

@@ -30,8 +30,8 @@ def one_of(*choices: str) -> Check:
     return f"{', '.join(others)} or {last}", lambda value: value in choices
 
 
-# Texts of a question that are lists of texts.
-LISTS = ("choices", "texts")
+# Texts of a question that are lists of texts, with the lowest number of texts in one.
+LISTS = {"choices": 2, "texts": 1}
 IDS = ("input_ids", "input_mask", "segment_ids")
 
 

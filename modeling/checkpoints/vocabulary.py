@@ -58,12 +58,11 @@ def check_vocabulary(
             num_rows,
             more,
         )
-    advice = _advice(tokens, do_lower_case, casing_file)
     if do_lower_case and is_cased(tokens, strip_accents):
         raise Mistake(
             "{} is cased, and lower-cased text never contains its tokens with capitals or accents; {}",
             vocab_file,
-            advice,
+            _advice(tokens, do_lower_case, casing_file),
         )
     if do_lower_case is False and changes_many(str.upper, tokens) and not changes_many(str.lower, tokens):
         log.warning(
@@ -71,7 +70,7 @@ def check_vocabulary(
                 "{} has no tokens with capitals, but the text keeps its capitals, so capitalised words "
                 "become [UNK]; if the model was trained on lower-cased text, {}",
                 vocab_file,
-                advice,
+                _advice(tokens, do_lower_case, casing_file),
             )
         )
 

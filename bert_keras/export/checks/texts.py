@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.storage import paths
-from bert_keras.tasks import ability_of, graph_of
+from bert_keras.tasks import ability_of
 from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.graph.text_model import text_names
 
@@ -70,8 +70,7 @@ def read_check_texts(path: str, settings: Mapping[str, Any]) -> dict[str, np.nda
         return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}
     has_choices = names[1] in LISTS
     # All rows of a batch need the same number of choices; use that of the first.
-    least = getattr(graph_of(settings["task"]), "least", 1)
-    num_parts = max(len(rows[0][1]), 1 + least) if has_choices else len(names)
+    num_parts = max(len(rows[0][1]), 1 + LISTS[names[1]]) if has_choices else len(names)
     for number, parts in rows:
         if len(parts) != num_parts:
             shape = f"a {names[0]} and its {names[1]}, the same number in all lines" if has_choices else "two texts"

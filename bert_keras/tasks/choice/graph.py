@@ -14,8 +14,6 @@ class ChoiceModel(ListModel):
     "probabilities" float32 [B, K]. "is_cut" is true if the text or any of its choices was cut.
     """
 
-    least = 2
-
     def expected(self, answer: Any) -> dict[str, Any]:
         return {"index": answer.index, "probabilities": answer.probabilities}
 

@@ -41,7 +41,6 @@ class ChoicePicker(TextsScorer[Choice]):
     head = "multiple_choice"
     names = ("text", "choice", "choices")
     needed = "a text and a list of two or more choices"
-    least = 2
     cut_parts = "choices, each with its text,"
 
     @classmethod

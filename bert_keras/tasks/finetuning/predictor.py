@@ -30,6 +30,7 @@ from bert_keras.prediction.predictor import Counts, Row
 from bert_keras.storage import paths
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks import ability_of
+from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.finetuning.why import FEWEST_SEQUENCES, SeenWord, seen_words, without_word
 from bert_keras.tasks.predictor import TaskPredictor
 from bert_keras.tasks.tables.encoding import make_features, starts_of_rows
@@ -272,10 +273,9 @@ class TextsScorer(FineTunedPredictor[Texts, Answer]):
     """A model that gives a number to each of several texts, which it reads one by one, together with another text."""
 
     takes_pairs = True
-    # Names of the first text, of one of the others and of all others; what is needed, in words; and how many others.
+    # Names of the first text, of one of the others and of all others; and what is needed, in words.
     names: ClassVar[tuple[str, str, str]]
     needed: ClassVar[str]
-    least: ClassVar[int]
 
     @property
     def num_classes(self) -> int:
@@ -287,7 +287,7 @@ class TextsScorer(FineTunedPredictor[Texts, Answer]):
 
     def _encode(self, question: Texts, source: str) -> Texts:
         is_pair = isinstance(question, tuple | list) and len(question) == 2
-        if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < self.least:
+        if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < LISTS[self.names[2]]:
             raise Mistake("{} is {}, but {} are needed", source, shown(question), self.needed)
         (text, others), (name, of_other, of_others) = question, self.names
         self._check_text(text, source, name)

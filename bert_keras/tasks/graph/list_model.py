@@ -2,19 +2,20 @@
 
 import tensorflow as tf
 
+from bert_keras.tasks.ability import LISTS
 from bert_keras.tasks.graph.text_model import TextModel
 
 
 class ListModel(TextModel):
-    """Scores each text of a list together with another text. `least` is the smallest number of texts in a list."""
-
-    least = 1
+    """Scores each text of a list together with another text."""
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         text, several = texts.values()
         num_rows, num_texts = tf.unstack(tf.shape(several))
-        told = f"each {next(iter(texts))} needs {self.least} or more {list(texts)[1]}"
-        with tf.control_dependencies([tf.debugging.assert_greater_equal(num_texts, self.least, told)]):
+        name, of_several = texts
+        least = LISTS[of_several]
+        message = f"each {name} needs {least} or more {of_several}"
+        with tf.control_dependencies([tf.debugging.assert_greater_equal(num_texts, least, message)]):
             several = tf.identity(several)
         rows = tf.repeat(tf.range(num_rows), num_texts)
         ids_a = tf.gather(self.tokenizer.tokenize(text), rows)

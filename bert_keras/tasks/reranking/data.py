@@ -13,7 +13,7 @@ from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES, folded, usual_name
+from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES, negative_names, usual_name
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
 from bert_keras.tasks.tables.header import YES
 from bert_keras.tasks.tables.tables import Table
@@ -105,9 +105,7 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
 
 
 def _column_of_scores(table: Table) -> str | None:
-    if any(folded(name).startswith("negative") for name in table.names):
-        return None
-    return usual_name(table.names, RELEVANCE_NAMES)
+    return None if negative_names(table.names) else usual_name(table.names, RELEVANCE_NAMES)
 
 
 def check_trainable(queries: Queries) -> None:

@@ -57,7 +57,6 @@ class Reranker(TextsScorer[Ranking]):
     ranked = RankedField("texts", "score", is_whole=True)
     names = ("query", "text", "texts")
     needed = "a query and a list of one or more texts"
-    least = 1
     cut_parts = "queries, each with its text,"
 
     @overload

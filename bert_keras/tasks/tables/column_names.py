@@ -62,6 +62,12 @@ def usual_name(names: Iterable[str], known: Collection[str]) -> str | None:
     return next((by_name[name] for name in known if name in by_name), None)
 
 
+def negative_names(names: Iterable[str]) -> list[str]:
+    """Returns the columns of texts that do not fit, by their usual names."""
+    by_name = {folded(name): name for name in names}
+    return [name for known, name in by_name.items() if known.startswith("negative")]
+
+
 def usual_pair(names: Iterable[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
     """Returns the columns of two texts by their usual names, or None."""
     by_name = {folded(name): name for name in names}

@@ -15,8 +15,8 @@ def guess_columns(
     """Returns the settings that probably name the columns, and the end of a message with other candidates.
 
     The column of the longest cells is the text. If several could be the label, all of them are candidates; columns of 0
-    and 1 are several labels, and numbers with a fraction are labels of a regression. A list is no text, but has choices
-    if the label is the number of one.
+    and 1 are several labels, and numbers with a fraction are labels of a regression. A list is not a text; it has the
+    choices if the label is the number of one.
 
     Args:
         names: of all columns.
@@ -59,7 +59,7 @@ def guess_columns(
     if lists and needs_label and "kind" not in chosen and (label := chosen.get("label_column")) in cells:
         place = names.index(lists[0])
         counts = [len(row[place]) if isinstance(row[place], list) else 0 for row in rows]
-        if len(counts) == len(cells[label]) and all(map(_is_number_below, cells[label], counts)):
+        if all(cell in map(str, range(count)) for cell, count in zip(cells[label], counts, strict=True)):
             chosen |= {"choice_columns": lists[0], "kind": "multiple_choice"}
     order = [role for role in (*given, "choice_columns", "kind") if role in chosen]
     return {role: chosen[role] for role in order}, others
@@ -80,10 +80,6 @@ def _may_be_label(cells: Sequence[str]) -> bool:
     if all(map(is_like_number, cells)):
         return not _counts_rows(cells)
     return len(values) < len(cells) or len(cells) < 3
-
-
-def _is_number_below(cell: str, count: int) -> bool:
-    return cell in map(str, range(count))
 
 
 def _counts_rows(cells: Sequence[str]) -> bool:

@@ -14,7 +14,16 @@ from typing import Any, BinaryIO, TextIO
 from bert_keras.mistakes import Message, MissingFile, Mistake, Setting
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import inspection, paths, text_files
-from bert_keras.tasks.tables.column_names import KNOWN_NAMES, LIST_PAIRS, PAIRS, VECTOR_PAIRS, folded, usual_pair
+from bert_keras.tasks.ability import LISTS
+from bert_keras.tasks.tables.column_names import (
+    KNOWN_NAMES,
+    LIST_PAIRS,
+    PAIRS,
+    VECTOR_PAIRS,
+    folded,
+    negative_names,
+    usual_pair,
+)
 from bert_keras.tasks.tables.columns import Columns, find_columns, find_header, parts_of, without_names
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header
@@ -30,8 +39,13 @@ _BYTES_A_CHAR = 16
 _TAGGED_LINE = re.compile(rb"[^\s].*\s(O|[BIESLUM]-\S+)\s*")
 _LINES_LOOKED_AT = 20
 
-# For forms with a list of texts: their lowest number, and a description of the form.
-_NEEDED = {"choices": (2, "a text and two or more choices"), "texts": (1, "a query and one or more texts")}
+# The forms in words.
+_NEEDED = {
+    "text": "single texts",
+    "pair": "pairs of texts",
+    "choices": "a text and two or more choices",
+    "texts": "a query and one or more texts",
+}
 # A text as a predictor takes it, or the reason why it could not be read.
 Text = str | tuple[str, str] | tuple[str, list[str]] | Mistake
 
@@ -94,11 +108,12 @@ def read_table(
     """
     for role, forms in (("text_pair_column", ("pair", "texts")), ("choice_columns", ("choices", "texts"))):
         if given.get(role) and form not in forms:
-            _, needed = _NEEDED.get(form, (0, "single texts" if form == "text" else "pairs of texts"))
-            raise Mistake("{} has no effect, because the model takes {}; leave it out", Setting(role), needed)
+            raise Mistake("{} has no effect, because the model takes {}; leave it out", Setting(role), _NEEDED[form])
     table = Table(input_file)
     header = _header(table, given, trained)
-    columns = _columns(table, header, form, given, trained)
+    names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
+    find = _columns_of_list if form in LISTS else _columns
+    columns = find(table, header, names, form, given, trained)
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
     examples = iterate_own_file(table, columns, has_header=header)
@@ -124,14 +139,13 @@ def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tupl
     if form == "text" or any("\t" in argument for argument in arguments):
         sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
         return [(source, _split(source, argument, form)) for source, argument in zip(sources, arguments, strict=True)]
-    if form in _NEEDED:
-        least, needed = _NEEDED[form]
-        if len(arguments) <= least:
+    if form in LISTS:
+        if len(arguments) <= LISTS[form]:
             raise Mistake(
                 "{} takes {}, but {} arguments were given; give each as an argument, or several such lists as one "
                 "argument each, with tabs in it",
                 called,
-                needed,
+                _NEEDED[form],
                 len(arguments),
             )
         return [("the question", (arguments[0], list(arguments[1:])))]
@@ -153,9 +167,9 @@ def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[s
         if len(others) != 1:
             raise Mistake("{} has {} tabs, but a pair is two texts with one tab between them", source, len(others))
         return first, others[0]
-    if form in _NEEDED:
-        least, needed = _NEEDED[form]
-        if len(others) < least:
+    if form in LISTS:
+        if len(others) < LISTS[form]:
+            needed = _NEEDED[form]
             raise Mistake("{} has {} tabs, but {} with tabs between them are needed", source, len(others), needed)
         return first, others
     return line
@@ -226,12 +240,11 @@ def _header(table: Table, given: Mapping[str, Any], trained: Mapping[str, Any]) 
     return header
 
 
-def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]) -> Columns:
-    input_file = table.path
-    names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
+def _columns(
+    table: Table, header: Header, names: Sequence[str], form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
+) -> Columns:
+    """Returns the columns of single texts or of pairs. Without a header, their `names` are numbers."""
     text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
-    if form in _NEEDED:
-        return _columns_of_list(table, header, form, given, trained)
     known = Columns(text, pair if form == "pair" else None)
     if header.answer != YES and form == "pair" and not (text and pair):
         raise without_names(table, header, {"text_column": text or "0", "text_pair_column": pair or "1"})
@@ -243,28 +256,26 @@ def _columns(table: Table, header: Header, form: str, given: Mapping[str, Any], 
         raise Mistake(
             "{}: the model takes pairs, but the column of the second text is not known; name both with "
             "{text_column} and {text_pair_column}",
-            input_file,
+            table.path,
         )
     return found if form == "pair" else dataclasses.replace(found, pair=None)
 
 
 def _columns_of_list(
-    table: Table, header: Header, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
+    table: Table, header: Header, names: Sequence[str], form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
 ) -> Columns:
-    """Returns the columns of a text and of the texts of its list."""
-    names = table.names if header.answer == YES else tuple(map(str, range(len(table.names))))
+    """Returns the columns of a text and of the texts of its list. Without a header, their `names` are numbers."""
     text = given.get("text_column") or _known(trained.get("text_column"), names)
-    texts = [*([given["text_pair_column"]] if "text_pair_column" in given else ()), *given.get("choice_columns", ())]
+    texts = [*filter(None, (given.get("text_pair_column"), *(given.get("choice_columns") or ())))]
     texts = texts or _trained_choices(names, trained)
     usual = (*LIST_PAIRS, *(VECTOR_PAIRS if form == "texts" else ()))
     if header.answer == YES and not (text or texts) and (pair := usual_pair(names, usual)):
-        text, texts = pair[0], [pair[1], *(name for name in names if folded(name).startswith("negative"))]
-    _, needed = _NEEDED[form]
+        text, texts = pair[0], [pair[1], *negative_names(names)]
     if not (text and texts) or None in texts:
         raise Mistake(
             "{}: the columns of {} are not known; name them with {text_column} and {choice_columns}",
             table.path,
-            needed,
+            _NEEDED[form],
         )
     return find_columns(table, Columns(text, choices=tuple(filter(None, texts))), needs_label=False, header=header)
 
@@ -288,9 +299,9 @@ def _known(column: str | None, names: Sequence[str]) -> str | None:
 def _text_of_row(example: Example | BadRow, form: str) -> Text:
     if isinstance(example, BadRow):
         return example.error
-    if form in _NEEDED:
-        least, needed = _NEEDED[form]
-        if len(example.choices) < least:
-            return Mistake("{}: the list has {} texts, but {} are needed", example.source, len(example.choices), needed)
+    if form in LISTS:
+        count = len(example.choices)
+        if count < LISTS[form]:
+            return Mistake("{}: the list has {} texts, but {} are needed", example.source, count, _NEEDED[form])
         return example.text_a, list(example.choices)
     return example.text_a if form == "text" else (example.text_a, example.text_b or "")

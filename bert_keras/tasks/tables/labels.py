@@ -215,7 +215,7 @@ def _to_finite(value: Any) -> float:
     if number is None:
         has_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
         hint = "; write a decimal point instead of the comma" if has_comma else "; correct it"
-        if str(value).strip().lower() in ("true", "false"):
+        if str(value).strip().lower() in TRUTH_VALUES:
             hint = "; write 1 for true and 0 for false"
         raise Mistake('the label "{!s}" is not a finite number{}', value, hint)
     return number

@@ -23,6 +23,7 @@ from bert_keras.tasks.tables.column_names import (
     TEXT_NAMES,
     VECTOR_PAIRS,
     folded,
+    negative_names,
     usual_name,
     usual_pair,
 )
@@ -155,8 +156,7 @@ def _find_columns(
     path, names = table.path, table.names
     texts: tuple[str, ...] = usual_pair(names, VECTOR_PAIRS) or ()
     if texts:
-        by_name = {folded(name): name for name in names}
-        texts += tuple(name for known, name in by_name.items() if known.startswith("negative"))
+        texts += tuple(negative_names(names))
     elif text := names[0] if len(names) == 1 else usual_name(names, TEXT_NAMES):
         texts = (text,)
     if not texts:
