@@ -9,6 +9,7 @@ averages the weights, if that is wanted.
 `tensorflow_step` and `jax_step` compute the gradients and store the values.
 """
 
+import functools
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -149,7 +150,7 @@ class Trainer:
         if scale is not None:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
         # The gradient of a weight that is measured in its unit.
-        gradients = {name: gradient * self._units.get(name, 1.0) for name, gradient in gradients.items()}
+        gradients = {n: g * self._units[n] if n in self._units else g for n, g in gradients.items()}
         clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
         return dict(zip(gradients, clipped, strict=True)), norm
 
@@ -169,11 +170,21 @@ class Trainer:
         """
         learning_rate = self.optimizer.schedule(step)
         for name, gradient in gradients.items():
-            weight, m, v, *averages = (read(group[name]) for group in groups)
-            unit = self._units.get(name, 1.0)
-            value, m, v = self.optimizer.update(name, weight / unit, gradient, m, v, learning_rate, step)
-            weight = value * unit
-            yield name, [weight, m, v, *(average(old, weight, self._ema_decay, step) for old in averages)]
+            update = self._update_of(name)
+            yield name, update(gradient, learning_rate, step, [read(group[name]) for group in groups])
+
+    def _update_of(self, name: str) -> Callable[..., list[Any]]:
+        """Returns the arithmetic of `new_values` for a weight."""
+        return functools.partial(self._new_values_of, name)
+
+    def _new_values_of(
+        self, name: str, gradient: Any, learning_rate: Any, step: Any, values: Sequence[Any]
+    ) -> list[Any]:
+        weight, m, v, *averages = values
+        unit = self._units.get(name, 1.0)
+        value, m, v = self.optimizer.update(name, weight / unit, gradient, m, v, learning_rate, step)
+        weight = value * unit
+        return [weight, m, v, *(average(old, weight, self._ema_decay, step) for old in averages)]
 
     def _dropout_seeds(self, step: tf.Tensor | tf.Variable, replica_id: int | tf.Tensor) -> tf.Tensor:
         """Returns the seed of the dropout of each micro-batch: int32 [N, 2]."""

@@ -25,6 +25,7 @@ class TensorFlowTrainer(Trainer):
     """
 
     def _prepare(self, is_compiled: bool | str | None) -> None:
+        self._updates: dict[tuple[Any, ...], Callable[..., list[tf.Tensor]]] = {}
         self.train = graph_function(self, "take_steps")
         if is_compiled == FUSIBLE:
             self.train = clustered(self.train)
@@ -189,3 +190,10 @@ class TensorFlowTrainer(Trainer):
         for name, values in self.new_values(gradients, step, lambda variable: variable.read_value(), self._groups):
             for group, value in zip(self._groups, values, strict=True):
                 group[name].assign(value)
+
+    def _update_of(self, name: str) -> Callable[..., list[tf.Tensor]]:
+        # One graph for all weights of a shape with the same rule: a graph for each would double the time of tracing.
+        rule = (self._weights[name].shape, self._units.get(name), self.optimizer.rule(name))
+        if rule not in self._updates:
+            self._updates[rule] = graph_function(self, "_new_values_of", name)
+        return self._updates[rule]

@@ -40,12 +40,14 @@ def local_values(strategy: tf.distribute.Strategy, result: T) -> T:
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], result)
 
 
-def graph_function(owner: object, name: str, jit_compile: bool | None = None) -> Callable[..., Any]:
+def graph_function(owner: object, name: str, *first: Any, jit_compile: bool | None = None) -> Callable[..., Any]:
     """Returns the method `name` of an object as a `tf.function` that does not keep the object alive.
+
+    `first` are the first arguments of the method, which the function does not take.
 
     AutoGraph is off: it would rewrite every function that is called, and double the time of tracing.
     """
     # TensorFlow warns of too many traces, and counts those of all functions with the same code together. A partial has
     # no code, so it counts alone.
-    method = functools.partial(getattr(type(owner), name), weakref.proxy(owner))
+    method = functools.partial(getattr(type(owner), name), weakref.proxy(owner), *first)
     return tf.function(method, autograph=False, jit_compile=jit_compile)
