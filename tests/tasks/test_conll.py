@@ -217,6 +217,7 @@ def test_compressed_files_are_read_by_the_name_within(write):
         ),
         ("a O\n\nb PER\n", 'train.txt line 3: the tag "PER" is not one of'),
         ("a B-\n", 'train.txt line 1: the tag "B-" is not one of'),
+        ("word tag\na O\n", 'train.txt line 1: the tag "tag" is not .*; if this line names the columns, remove it$'),
         ("a O\n# NN\n", 'line 2: the tag "NN" is not one of'),
         ("a\nb\n", "train.txt line 1 has only words; add a column of tags$"),
         ("\na b O\nc O\n", "train.txt line 3 has 2 columns, but line 2 has 3 columns; all lines need as many"),
@@ -244,6 +245,12 @@ def test_mistakes_in_columns(write, content, message):
             r'train.jsonl line 1: "tags" is \[1\], but a tag is a text such as B-PER; if',
         ),
         ('{"words": ["a", "b"], "tags": ["O"]}', "train.jsonl line 1 has 2 words but 1 tags; every word needs one tag"),
+        (
+            '{"text": "a b c", "tags": ["O", "O"]}',
+            "train.jsonl line 1 has 3 words but 2 tags; every word needs one tag",
+        ),
+        ('{"text": "a b", "tags": ["sport"]}', 'train.jsonl line 1: a span of "tags" is "sport"; it needs'),
+        ('{"text": "a b", "tags": "sport"}', "train.jsonl line 1 has only words; add spans of its text, as in"),
         ('{"words": ["a"]}', 'train.jsonl line 1 has only words; add "tags", a list of as many tags$'),
         ('{"words": ["a", "b"], "tags": ["O", "Z-X"]}', 'train.jsonl line 1 word 2: the tag "Z-X" is not one of'),
     ],
@@ -311,6 +318,29 @@ def test_the_sentences_of_conll_2003(shared_dir, name, count):
     assert [line.rsplit(" ", 1)[0] for line in lines] == path.read_text(encoding="utf-8").rstrip().splitlines()
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "Ann is here", "tags": ["B-PER", "O", "O"]}\n{"text": "Rome", "tags": ["B-LOC"]}'),
+        ("a.jsonl", '{"words": "Ann is here", "tags": "B-PER O O"}\n{"words": "Rome", "tags": "B-LOC"}'),
+        (
+            "a.jsonl",
+            '{"sentence": ["Ann", "is", "here"], "ner": ["B-PER", "O", "O"]}\n{"words": "Rome", "tags": "B-LOC"}',
+        ),
+        ("a.csv", "Sentence #,Sentence,Tag\n1,Ann is here,\"['B-PER', 'O', 'O']\"\n2,Rome,['B-LOC']\n"),
+        ("a.csv", "text,tags\nAnn is here,B-PER O O\nRome,B-LOC\n"),
+        ("a.csv", "words,labels\nAnn  is here ,B-PER O O\nRome,B-LOC\n"),
+        ("a.txt", "sentence\ttags\nAnn is here\tB-PER O O\nRome\tB-LOC\n"),
+    ],
+)
+def test_a_text_may_have_a_tag_for_each_word_between_blanks(write, name, content):
+    first, second = read_conll(write(name, content))
+    assert (first.words, first.tags) == (["Ann", "is", "here"], ["B-PER", "O", "O"])
+    assert (second.words, second.tags) == (["Rome"], ["B-LOC"])
+    [row, _] = tagged_rows([first, second], [["O"] * 3, ["O"]], [[1.0] * 3, [1.0]])
+    assert (row["words"], row["predicted_tags"]) == (first.words, ["O"] * 3)
+
+
 @pytest.mark.parametrize("is_numbered_throughout", [False, True])
 def test_a_csv_file_with_a_column_of_sentences(tmp_path, is_numbered_throughout):
     file = tmp_path / "ner.csv"
@@ -338,6 +368,7 @@ def test_a_csv_file_with_a_column_of_sentences(tmp_path, is_numbered_throughout)
             {},
             "has the columns EU, B-ORG, but a table of words needs columns such as Sentence #, ",
         ),
+        ("words,tags\na,O\nb,O\n", {}, "has the columns words, tags, but a table of words needs columns such as"),
         ("Sentence #,Word\n1,a\n", {}, "has the columns Sentence #, Word, but a table of words needs columns such as"),
         ("Sentence #,Word,Tag\n1,a,O\n", {"tag_column": 2}, "has a header that names the columns; leave out word"),
         ("Sentence #,Word,Tag\n1,a,O\n1,,O\n", {}, 'line 3 has no word in the column "Word"; put the word there'),

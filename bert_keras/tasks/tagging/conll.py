@@ -13,7 +13,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
 from bert_keras.storage.json_rows import has_json_rows, look_for_rows
-from bert_keras.tasks.tables.column_names import TAG_NAMES
+from bert_keras.tasks.tables.column_names import TAG_NAMES, folded
 from bert_keras.tasks.tagging.conll_columns import read_columns
 from bert_keras.tasks.tagging.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
 from bert_keras.tasks.tagging.rows import (
@@ -35,7 +35,7 @@ def has_names(path: str | os.PathLike) -> bool:
     """Returns whether names tell where a file has its words and tags, as in JSON and in a table with a header."""
     if has_json_rows(path) or format_by_name(path) == "csv":
         return True
-    return is_table(text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).split("\n", 2)[:2])
+    return is_table(text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).split("\n"))
 
 
 def read_conll(
@@ -169,6 +169,8 @@ def _problem_with_tags(sentences: Sequence[Sentence], tag_keys: Sequence[str]) -
                     advice = f'convert "{found[0]}" to {NEEDED_TAGS}'
                 if tag.lstrip("-").isdecimal():
                     advice = CLASS_LABEL
+                elif not word and folded(tag) in TAG_NAMES and sentence.row is None:
+                    advice = "if this line names the columns, remove it"
                 return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
     return None
 

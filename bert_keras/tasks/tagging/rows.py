@@ -12,15 +12,17 @@ from bert_keras.mistakes import Mistake
 from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
-from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, WORD_NAMES, folded, usual_name
+from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, TAG_NAMES, TEXT_NAMES, WORD_NAMES, folded, usual_name
 from bert_keras.tasks.tables.labels import read_list
 from bert_keras.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
+from bert_keras.tasks.tagging.entities import is_tag
 from bert_keras.tasks.tagging.word_tables import Source, check_cells, roles_of, sentences_of_words
 
 log = logging.getLogger("bert_keras")
 
 NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}, or {"text": ..., "label": [[start, end, type], ...]}'
 _TABLES = (".csv", ".tsv", ".txt")
+_ROWS_LOOKED_AT = 20
 CLASS_LABEL = (
     "if the numbers are the ids of Hugging Face's ClassLabel, write their names, which are in "
     'dataset.features["ner_tags"].feature.names'
@@ -47,8 +49,7 @@ def read_table(
     rows = iterate_rows(path, None if ending_of(path) in _TABLES else False, text)
     names = [cell.strip() for cell in next(rows).cells]
     source, roles, rows = Source(path, split=split), roles_of(names), list(rows)
-    first = {} if not rows else dict(zip(names, map(_list_or_text, rows[0].cells), strict=False))
-    if not any(isinstance(value, list) for value in first.values()) or {"sentence", "word"} <= set(roles):
+    if {"sentence", "word"} <= set(roles) or not _has_lists(names, [row.cells for row in rows], tag_keys):
         return sentences_of_words(source, names, rows, tag_keys, needs_tags)
     objects = []
     for row in rows:
@@ -61,8 +62,38 @@ def is_table(lines: Sequence[str]) -> bool:
     """Returns whether the first of the lines of a file names columns that tabs separate, of words or of lists."""
     names = lines[0].split("\t")
     roles, known = set(roles_of(names)), {folded(name) for name in names}
-    has_list = len(lines) > 1 and any(map(read_list, lines[1].split("\t")))
-    return {"sentence", "word"} <= roles or (has_list and bool("tag" in roles or known & set(SPAN_NAMES)))
+    is_list = "tag" in roles or bool(known & set(SPAN_NAMES))
+    return {"sentence", "word"} <= roles or (is_list and _has_lists(names, [line.split("\t") for line in lines[1:]]))
+
+
+def _has_lists(names: Sequence[str], rows: Sequence[Sequence[str]], tag_keys: Sequence[str] = TAG_NAMES) -> bool:
+    """Returns whether the cells of the first row are lists, or those of some of the first have a tag for each word."""
+    first = [dict(zip(names, map(_list_or_text, cells), strict=False)) for cells in rows[:_ROWS_LOOKED_AT]]
+    return any(isinstance(value, list) for row in _in_lists(first, tag_keys)[:1] for value in row.values())
+
+
+def _in_lists(rows: Sequence[dict[str, Any]], tag_keys: Sequence[str]) -> Sequence[dict[str, Any]]:
+    """Returns rows with lists of words and tags in place of texts that have a tag for each word between blanks.
+
+    If all of these texts are single words, each is a word of a sentence: the rows stay as they are.
+    """
+    found = [_with_lists(row, tag_keys) for row in rows]
+    return found if any(len(words_of(row) or ()) > 1 for row in found) else rows
+
+
+def _with_lists(row: dict[str, Any], tag_keys: Sequence[str]) -> dict[str, Any]:
+    text = row.get(usual_name(row, (*WORD_NAMES, *TEXT_NAMES)) or "")
+    words = text.split() if isinstance(text, str) else text
+    if not _are_texts(words) or words_of(row) is not None:
+        return row
+    for name in row:
+        tags = row[name].split() if isinstance(row[name], str) else row[name]
+        if folded(name) not in tag_keys or not _are_texts(tags):
+            continue
+        is_meant = isinstance(text, str) and tags is row[name] and all(map(is_tag, tags))  # but for their number
+        if is_meant or len(tags) == len(words):
+            return {**row, "words": words, name: tags}
+    return row
 
 
 def _list_or_text(cell: str) -> Any:
@@ -79,6 +110,8 @@ def sentences_of_objects(
     if "word" in roles and "sentence" in roles and isinstance(rows[0][1].get(names[roles["word"]]), str):
         cells = (Row(line, [_cell(row.get(name)) for name in names]) for line, row in rows)
         return sentences_of_words(source, names, cells, tag_keys, needs_tags)
+    objects = _in_lists([row for _, row in rows], tag_keys)
+    rows = [(line, row) for (line, _), row in zip(rows, objects, strict=True)]
     texts = [_words_or_text(row, source.place(line), tag_keys) for line, row in rows]
     texts = _without_refused(source.path, texts, needs_tags)
     tagged = _tagged(source, texts)
