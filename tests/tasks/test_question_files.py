@@ -22,6 +22,10 @@ ANSWERS = [
     {"answer_text": "1954", "start": 36},
     {"answer": "1954"},
     {"answer": ANSWER},
+    {"answers": ["1954"]},
+    {"answers": "1954"},
+    {"answers": [{"text": "1954"}]},
+    {"answers": {"text": ["1954"]}},
     {"answers": None, "answer": [ANSWER], "is_impossible": False},
     # As rows of csv.DictReader, or of pandas if another row has no place.
     {"answer": "1954", "answer_start": "36"},
@@ -53,6 +57,8 @@ def test_rows_and_their_answers(read, answers, form, version_2_with_negative):
     assert [(one.answer_text, one.start_position, one.is_impossible) for one in examples] == [("1954", 7, False)] * 2
     assert [one.question_id for one in examples] == [answers.get("id", "0"), "7"]
     assert examples[0].passage is examples[1].passage
+    [example] = read(nested(**answers | {"id": "1", "is_impossible": False}))
+    assert (example.answer_text, example.start_position) == ("1954", 7)
 
 
 @pytest.mark.parametrize("name", ["squad_flat.jsonl", "squad_dict_answers.json"])
@@ -115,6 +121,13 @@ def test_the_dict_answers_of_nested_questions(read):
         ("a.tsv", f"Question\tPassage\tanswer\nWhen?\t{CONTEXT}\t1954\n"),
         ("a.csv", f'context;question;answers\n{CONTEXT};When?;"{{""text"": [""1954""], ""answer_start"": [36]}}"\n'),
         ("a.csv", f"context;question;answers\n{CONTEXT};When?;{{'text': ['1954'], 'answer_start': [36]}}\n"),
+        # As pandas writes the arrays of a dataset.
+        (
+            "a.csv",
+            "context;question;answers\n"
+            f"{CONTEXT};When?;{{'text': array(['1954'], dtype=object), 'answer_start': array([36], dtype=int32)}}\n",
+        ),
+        ("a.csv", f"context,question,answers\n{CONTEXT},When?,1954\n"),
         ("a.csv", f"context,question,answer,answer_start,is_impossible\n{CONTEXT},When?,1954,36.0,False\n"),
         ("a.csv", f"context,question,answer,answer_start,is_impossible\n{CONTEXT},When?,1954,,\n"),
         ("a.txt", f"{json.dumps(ROW | ANSWERS[0])}\n"),
@@ -177,7 +190,8 @@ def test_an_answer_at_several_places_is_in_the_log(read, messages):
             'which must be a list, or lists "text" and "answer_start"',
         ),
         (ROW | {"answers": {"text": ["a", "b"], "answer_start": 3}}, "of the same length"),
-        (ROW | {"answers": ["1954"]}, 'in its answers, is "1954" where an object with the key "text" is needed'),
+        (ROW | {"answers": [1954]}, "in its answers, is 1954 where an object with the key "),
+        (ROW | {"answers": ["1955"]}, ': the answer "1955" is not in the context; give its exact words'),
         (ROW | {"answers": [ANSWER, ANSWER]}, "has 2 answers, but training needs exactly one"),
         (ROW | {"answer": "1954", "answer_start": "x"}, 'has "x" for "answer_start", which must be a whole number'),
         (
@@ -201,7 +215,14 @@ def test_mistakes_name_the_line(read, row, message):
             "a.csv has the columns text, label, but questions need columns such as context, question",
         ),
         ("context,question,answer\na,b\n", "a.csv line 2: 2 cells, but the header has 3"),
-        ("context,question,answers\na,b,c\n", 'a.csv line 2: the answers are "c", but must be JSON such as {"text"'),
+        (
+            "context,question,answers\na,b,c\n",
+            'line 2: the answer "c" is not in the context; give its exact words',
+        ),
+        (
+            "context,question,answers\na,b,[c]\n",
+            'line 2: the answers are "[c]", but must be JSON such as {"text"',
+        ),
     ],
 )
 def test_mistakes_in_tables(read, content, message):

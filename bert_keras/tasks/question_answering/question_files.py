@@ -1,9 +1,9 @@
 """Reads questions with their contexts and answers: SQuAD's JSON of either version, or a question in each row.
 
-A row has "context", "question" and optionally "id", and its answers in one of these forms: "answers", a list of objects
-with "text" and "answer_start", or one object with a list of each; or "answer", a text, with "answer_start". Without a
-place, the first place of the answer in the context counts. An empty list means that the context does not answer the
-question. Rows are in JSON, see `JsonRows`, or in a table.
+A row has "context", "question" and optionally "id". A question has its answers in one of these forms: "answers", a list
+of texts or of objects with "text" and "answer_start", or one object with a list of each; or "answer", a text, with
+"answer_start". Without a place, the first place of the answer in the context counts. In a row, an empty list means that
+the context does not answer the question. Rows are in JSON, see `JsonRows`, or in a table.
 """
 
 import ast
@@ -11,7 +11,7 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
@@ -28,6 +28,7 @@ from bert_keras.tasks.tables.column_names import (
     folded,
 )
 from bert_keras.tasks.tables.header import TRUTH_VALUES
+from bert_keras.tasks.tables.labels import without_arrays
 from bert_keras.tasks.tables.tables import Table, without_bad_rows
 
 log = logging.getLogger("bert_keras")
@@ -37,6 +38,7 @@ _SHAPE = (
     '{"context": ..., "question": ..., "answers": ...}'
 )
 _NEEDED = "give a file of questions, such as SQuAD's JSON"
+_OF_ANSWERS = (*ANSWERS_NAMES, *ANSWER_NAMES, *START_NAMES, "is_impossible")
 _WHOLE = re.compile(r"\d{1,15}(\.0*)?")
 _TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
@@ -52,23 +54,23 @@ def read_articles(path: str) -> list[dict]:
     name, rows = _rows_of(path)
     articles: list[dict] = []
     paragraphs: list[dict] = []  # of questions in rows
-    num_questions = num_found = 0
+    found: list[int] = []  # by question, the answers that may be at several places
     for number, (place, row) in enumerate(rows):
         if "paragraphs" in row or "qas" in row or not any(folded(key) in QUESTION_NAMES for key in row):
-            num_questions += _check_article(row, name, place, len(articles) + 1)
+            found += _check_article(row, name, place, len(articles) + 1)
             articles.append(row if "paragraphs" in row else {"paragraphs": [row]})
             paragraphs = []
             continue
-        context, question, is_found = _question_of(row, place, number)
-        num_questions, num_found = num_questions + 1, num_found + is_found
+        context, question, num_found = _question_of(row, place, number)
+        found.append(num_found)
         if not paragraphs:
             articles.append({"title": name, "paragraphs": paragraphs})
         if not paragraphs or paragraphs[-1]["context"] != context:
             paragraphs.append({"context": context, "qas": []})
         paragraphs[-1]["qas"].append(question)
-    if not num_questions:
+    if not found:
         raise Mistake("{} has no question; {}", name, _SHAPE)
-    if num_found:
+    if num_found := sum(found):
         message = "%s: answers without answer_start that their context has more than once, the first counts: %d"
         log.warning(message, name, num_found)
     _use_code_points(name, articles)
@@ -118,11 +120,11 @@ def _of_cell(name: str, cell: str, place: str) -> Any:
     """Returns the value of a cell: answers are JSON or Python; without a place or a truth value, it is missing."""
     if folded(name) in START_NAMES or folded(name) == "is_impossible":
         return cell.strip() or None
-    if folded(name) not in ANSWERS_NAMES or not cell.strip():
+    if folded(name) not in ANSWERS_NAMES or cell.strip()[:1] not in ("[", "{", "("):
         return cell
     for parse in (json.loads, ast.literal_eval):
         try:
-            return parse(cell)
+            return parse(without_arrays(cell))
         except (ValueError, SyntaxError):
             pass
     raise Mistake(
@@ -132,47 +134,55 @@ def _of_cell(name: str, cell: str, place: str) -> Any:
     )
 
 
-def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, dict[str, Any], bool]:
-    """Returns the context of a row, its question as in SQuAD, and whether its answer may be at several places."""
-    keys = {folded(key): key for key in row if row[key] is not None}
-
-    def value(names: tuple[str, ...]) -> Any:
-        return next((row[keys[name]] for name in names if name in keys), None)
-
-    texts = {"context": value(CONTEXT_NAMES), "question": value(QUESTION_NAMES)}
+def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, dict[str, Any], int]:
+    """Returns the context of a row, its question as in SQuAD, and how many answers may be at several places."""
+    texts = {"context": _first(row, CONTEXT_NAMES), "question": _first(row, QUESTION_NAMES)}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise Mistake('{} has no text "{}"; every question needs it', place, name)
-    context = texts["context"]
-    id_ = value(ID_NAMES)
-    question = {"id": str(number) if id_ is None else id_, "question": texts["question"], "is_complete": True}
-    given, is_found = value(ANSWERS_NAMES) or None, False
-    answer = value(ANSWER_NAMES)
-    if given is None and isinstance(answer, str) and answer.strip():
-        start = value(START_NAMES)
-        is_found = start is None and context.count(answer) > 1
-        start = context.find(answer) if start is None else start
-        if start == -1:
-            raise Mistake('{}: the answer "{}" is not in the context; give its exact words', place, answer)
-        given = [{"text": answer, "answer_start": start}]
-    elif given is None and isinstance(answer, list | Mapping):
-        given = answer
-    if given is not None or any(folded(key) in (*ANSWERS_NAMES, *ANSWER_NAMES) for key in row):
-        question["answers"] = given or []
-    if "is_impossible" in keys:
-        question["is_impossible"] = row[keys["is_impossible"]]
-    _check_question(question, place, place)
-    return context, question, is_found
+    id_ = _first(row, ID_NAMES)
+    question = {folded(key): value for key, value in row.items() if folded(key) in _OF_ANSWERS}
+    if question.get("is_impossible", 0) is None:
+        del question["is_impossible"]
+    question |= {"id": str(number) if id_ is None else id_, "question": texts["question"], "is_complete": True}
+    return texts["context"], question, _check_question(question, texts["context"], place, place)
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Returns the value of the first of some names in a row; None without any."""
+    keys = {folded(key): key for key in row if row[key] is not None}
+    return next((row[keys[name]] for name in names if name in keys), None)
+
+
+def _use_answers(question: dict[str, Any], context: str, where: str) -> int:
+    answers = _first(question, ANSWERS_NAMES) or _first(question, ANSWER_NAMES)
+    if answers is None and not any(name in question for name in (*ANSWERS_NAMES, *ANSWER_NAMES)):
+        return 0
+    if isinstance(answers, str):
+        answers = [{"text": answers, "answer_start": _first(question, START_NAMES)}] if answers.strip() else []
+    answers = _answers_of(answers or [], where)
+    num_found = 0
+    for number, answer in enumerate(answers if isinstance(answers, list) else ()):
+        answer = {"text": answer} if isinstance(answer, str) else answer
+        text = answer.get("text") if isinstance(answer, dict) else None
+        if isinstance(text, str) and text.strip() and answer.get("answer_start") is None:
+            num_found += context.count(text) > 1
+            if text not in context:
+                raise Mistake('{}: the answer "{}" is not in the context; give its exact words', where, text)
+            answers[number] = {**answer, "answer_start": context.find(text)}
+    question["answers"] = answers
+    return num_found
 
 
 def _answers_of(answers: Any, where: str) -> Any:
     """Returns a list of answers: lists of texts and places become one object for each answer."""
     if not isinstance(answers, Mapping):
         return answers
-    lists = [answers.get(key) for key in ("text", "answer_start")]
-    if not any(isinstance(values, list) for values in lists):
+    texts, starts = answers.get("text"), answers.get("answer_start")
+    if not isinstance(texts, list) and not isinstance(starts, list):
         return [answers]
-    texts, starts = lists
+    if starts is None and isinstance(texts, list):
+        return texts
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
         raise Mistake(
             '{} has {} for "answers", which must be a list, or lists "text" and "answer_start" of the same length',
@@ -182,8 +192,8 @@ def _answers_of(answers: Any, where: str) -> Any:
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
-def _check_article(article: dict[str, Any], name: str, place: str, number: int) -> int:
-    """Checks an article or a paragraph and returns its number of questions."""
+def _check_article(article: dict[str, Any], name: str, place: str, number: int) -> list[int]:
+    """Checks an article or a paragraph, and returns the results of `_check_question`."""
     if "paragraphs" not in article and "qas" not in article:
         found = ", ".join(map(str, article)) or "nothing"
         raise Mistake("{} is neither an article nor a question, but has {}; {}", place, found[:80], _SHAPE)
@@ -191,29 +201,33 @@ def _check_article(article: dict[str, Any], name: str, place: str, number: int) 
     title = article.get("title")
     where += f' ("{title}")' if isinstance(title, str) else ""
     paragraphs = _value(article, "paragraphs", list, where) if "paragraphs" in article else [article]
-    num_questions = 0
+    found = []
     for index, paragraph in enumerate(paragraphs, 1):
         at = f"{where} paragraph {index}"
-        _value(paragraph, "context", str, at)
+        context = _value(paragraph, "context", str, at)
         questions = _value(paragraph, "qas", list, at)
         for position, question in enumerate(questions, 1):
             if isinstance(question, dict):
                 question["is_complete"] = isinstance(question.get("answers"), Mapping)
-            _check_question(question, f"{at} question {position}", f"{name} question")
-        num_questions += len(questions)
-    return num_questions
+            found.append(_check_question(question, context, f"{at} question {position}", f"{name} question"))
+    return found
 
 
-def _check_question(question: Any, where: str, name: str) -> None:
-    """Checks a question in place; `where` is its place, and `name` precedes its id if another place is not known."""
+def _check_question(question: Any, context: str, where: str, name: str) -> int:
+    """Checks a question in place, and gives it its "answers" as in SQuAD.
+
+    `where` is its place, and `name` precedes its id if another place is not known.
+
+    Returns:
+        How many of the answers may be at several places.
+    """
     _use_whole_number(question, "id")
     if isinstance(question, dict) and type(question.get("id")) is int:
         question["id"] = str(question["id"])  # predictions have it as a JSON key
     id_ = _value(question, "id", str, where)
     name = question["place"] = where if where == name else f'{name} "{id_}"'
     _value(question, "question", str, name)
-    if "answers" in question:
-        question["answers"] = _answers_of(question["answers"], name)
+    num_found = _use_answers(question, context, name)
     for answer in _value(question, "answers", list, name) if "answers" in question else []:
         _value(answer, "text", str, f"{name}, in its answers,")
         start = answer.get("answer_start")
@@ -225,6 +239,7 @@ def _check_question(question: Any, where: str, name: str) -> None:
         if isinstance(found := question["is_impossible"], str):  # as tables write it
             question["is_impossible"] = TRUTH_VALUES.get(found.strip().lower(), found)
         _value(question, "is_impossible", bool, name)
+    return num_found
 
 
 def _use_code_points(name: str, articles: list[dict]) -> None:

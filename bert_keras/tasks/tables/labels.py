@@ -18,8 +18,8 @@ from bert_keras.tasks.tables.header import TRUTH_VALUES, to_number
 log = logging.getLogger("bert_keras")
 
 _BRACKETS = ("[]", "()", "{}")
-_ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[^)]*)?\)", re.DOTALL)
 _STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_ARRAY = re.compile(rf"array\((\[(?:{_STRING}|[^\]'\"])*\])(?:,\s*dtype=[^)]*)?\)", re.DOTALL)
 _NUMBER = r"[-+.\deE]+"
 _ITEM = re.compile(rf"{_STRING}|{_NUMBER}")
 _PIECE = re.compile(rf"({_STRING})|[^'\"]+|.", re.DOTALL)
@@ -158,9 +158,7 @@ class LabelReader:
 
 def read_list(text: str) -> list[Any] | None:
     """Returns the items of a list as Python, JSON or NumPy write it, also of a tuple or a set; None for other text."""
-    text = text.strip()
-    array = _ARRAY.fullmatch(text)
-    text = array[1].strip() if array else text
+    text = without_arrays(text.strip())
     if text[:1] + text[-1:] not in _BRACKETS:
         return None
     if _WITHOUT_COMMAS.fullmatch(text):
@@ -177,6 +175,11 @@ def read_list(text: str) -> list[Any] | None:
             value = sorted(value, key=str)  # its own order differs from run to run
         return list(value) if isinstance(value, (list, tuple)) else None
     return None
+
+
+def without_arrays(text: str) -> str:
+    """Returns the text of a value with lists in place of NumPy's arrays, as pandas writes those in a cell."""
+    return _ARRAY.sub(lambda array: array[1], text)
 
 
 def to_name(value: Any, column: str | None) -> str:
