@@ -25,14 +25,14 @@ class JsonRows:
     """The objects of a file, each with the number of the line where it begins, or of the object if all are on one line.
 
     The content decides its form, not the ending of its name: an object on each line, objects over several lines, a list
-    of objects, or an object whose "data" is such a list. The call reads the whole file; iterating parses its rows one
-    by one. A row that is not an object, or a line that is not JSON, is a Mistake. `text` is the content of the file
-    if it is read already.
+    of objects, an object whose "data" is such a list, or the columns of pandas' `to_json`. The call reads the whole
+    file; iterating parses its rows one by one. A row that is not an object, or a line that is not JSON, is a Mistake.
+    `text` is the content of the file if it is read already.
 
     Attributes:
         path, name: the path and its last part; for data in memory, both are its name, such as "train_data".
         unit: what the numbers count: "line", "row" for data in memory, where each line is a row, or, from the begin of
-            iterating, "line 1 object" if a list has all its objects on one line.
+            iterating, "line 1 object" if a list has all its objects on one line, and "row" for columns.
     """
 
     def __init__(
@@ -67,6 +67,9 @@ class JsonRows:
             if unread:
                 log.info('%s: the rows are its "data"; its other keys are not read: %s', self.name, ", ".join(unread))
             return self._of_list(self._find_value(start, "data"), is_whole=False)
+        if skip_blanks(text, end) == len(text) and (rows := _rows_of_columns(value)):
+            self.unit = "row"
+            return enumerate(rows, 1)
         return self._of_objects(start) if "\n" in text[start:end] else self._of_lines()
 
     def _of_lines(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
@@ -169,6 +172,15 @@ def look_for_rows(path: str | os.PathLike, needed: str) -> tuple[bool, str | Non
 def begins_as_rows(text: str) -> bool:
     """Returns whether a text begins with an object of JSON, which has a key."""
     return _BEGIN_OF_ROWS.match(text) is not None
+
+
+def _rows_of_columns(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows of an object of columns, as pandas writes a table unless it is told otherwise; or no row."""
+    columns = list(value.values())
+    keys = columns[0].keys() if columns and isinstance(columns[0], dict) else ()
+    if not all(map(str.isdecimal, keys)) or not all(isinstance(each, dict) and each.keys() == keys for each in columns):
+        return []
+    return [{name: column[key] for name, column in value.items()} for key in keys]
 
 
 def _is_list_of_objects(value: Any) -> bool:

@@ -48,6 +48,8 @@ SENTENCES = "my parcel never came\nrefund please\nwhere is my order\n"
         ("How was it?,score\nIt was good,1\nIt was bad,2\n", "unclear"),
         # More columns.
         (",text,label\n0,a,x\n1,b,y\n", "yes"),
+        ("text,label,\na,x,\nb,y,\n", "yes"),
+        ("text,label,\na,x,c d\nb,y,e f\n", "unclear"),
         ("0,1\nfirst text,pos\nsecond text,neg\n", "yes"),
         ("id,comment_text,toxic\n7,it is bad,1\n8,it is good,0\n", "yes"),
         ("ArticleId,Text,Category\n1833,worldcom boss launches,business\n", "yes"),
@@ -74,6 +76,26 @@ BOTH_WAYS = (
     'own.csv: it is unclear whether the first row names the columns (row 1 is "my parcel never came"; row 2 is "refund '
     "please\"); if it does, give has_header='true'; if it is data, give has_header='false'"
 )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "My data,\ntext,label\na,x\n",
+            'row 2 names the columns ("text", "label"); remove row 1 ("My data", "")',
+        ),
+        ("# of 2024\ntext,label\na,x\n", 'row 2 names the columns ("text", "label"); remove row 1 ("# of 2024")'),
+        (
+            "__label__x a b\n__label__y c\n",
+            'lines such as "__label__x a b" are those of fastText; put a tab between label and text, and give '
+            "has_header='false', text_column='1', label_column='0'",
+        ),
+    ],
+)
+def test_what_the_first_line_is_instead(write, content, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        find_columns(Table(write("own.csv", content)))
 
 
 @pytest.mark.parametrize("has_header", ["true", "false"])

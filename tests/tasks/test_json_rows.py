@@ -44,6 +44,16 @@ def test_the_content_decides_the_form(write, name, content, lines):
     assert all(isinstance(row, dict) for _, row in found)
 
 
+def test_columns_as_pandas_writes_them(write):
+    rows = [{"text": f"{number} {{", "label": number % 2 or None} for number in range(12)]
+    columns = {name: {str(number): row[name] for number, row in enumerate(rows)} for name in rows[0]}
+    path = write("a.json", json.dumps(columns))
+    found = JsonRows(path)
+    assert [(found.place(line), row) for line, row in found] == [(f"row {n}", row) for n, row in enumerate(rows)]
+    for content in ('{"a": {"0": 1}, "b": {"1": 1}}', '{"a": {"0": 1}, "b": 2}', '{"a": {"x": 1}}', '{"a": {}}'):
+        assert list(JsonRows(write("a.json", content))) == [(1, json.loads(content))]
+
+
 @pytest.mark.parametrize("content", ["a\tb\n", '"a","b"\n', "[ O\n", "[1] O", "{ O", '{"a", "b"}', "[CLS] {", "["])
 def test_other_texts_are_not_json(write, content):
     assert not has_json_rows(write("a.txt", content))

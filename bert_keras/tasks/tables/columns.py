@@ -128,6 +128,12 @@ def without_names(
         return Mistake(text, *intro, header.reason, Given({"has_header": "false", **guess}), candidates)
     rows = [row.cells for row in (table.header, *table.first_rows[:1]) if isinstance(row, Row)]
     shown = [", ".join(f'"{_shown(cell.strip())}"' for cell in row) for row in rows]
+    if len(rows) > 1 and names_columns([cell.strip() for cell in rows[1]], None):
+        return Mistake("{}: row 2 names the columns ({}); remove row 1 ({})", table.path, *reversed(shown))
+    if rows and rows[0][0].startswith("__label__"):
+        text = "{}: lines such as {} are those of fastText; put a tab between label and text, and give {}"
+        given = {"has_header": "false", "text_column": "1", "label_column": "0"}
+        return Mistake(text, table.path, shown[0], Given(given))
     return Mistake(
         "{}: {}it is unclear whether the first row names the columns ({}); if it does, give {}; if it is data, give "
         "{}{}",

@@ -76,7 +76,8 @@ class _Column:
 
     def may_be_name(self, is_first: bool) -> bool:
         is_index = is_first and not self.cell and self.is_of_numbers
-        return is_index or self.is_known or self.is_one_word or self.names_numbers
+        is_empty = not self.cell and not self.below  # a separator at the end of each line
+        return is_index or is_empty or self.is_known or self.is_one_word or self.names_numbers
 
 
 def is_like_number(cell: str) -> bool:
