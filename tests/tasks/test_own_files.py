@@ -284,7 +284,11 @@ def test_a_text_of_several_columns(write, name, separator):
             Columns("text", None, "label", "id"),
             'own.csv line 4: the id "x" is also in line 2; ids must be unique',
         ),
-        ("text\na\n", Columns("text"), "own.csv: no column could be the label; its columns are text"),
+        (
+            "text\na\n",
+            Columns("text"),
+            "its columns are text; a guess is text_column='text'; no other column can have the labels, so add one",
+        ),
         ("text,label\na,1\n", Columns("text", label="text"), 'the column "text" is both the text and the label; give'),
         ("a,1\nb,0\n", Columns("0", label="0"), 'the column "0" is both the text and the label'),
         ("text,label\na,1\n", Columns("text", label="0"), 'the column "0" is both the text and the label'),

@@ -56,6 +56,8 @@ def guess_columns(
             if len(flags) > 1:
                 text = "{}; columns of 0 and 1 are labels: {label_column}={} with {kind}=multi_label"
                 others = Message(text, others, ",".join(flags))
+    if needs_label and "label_column" not in chosen and cells and not free:
+        others = Message("{}; no other column can have the labels, so add one", others)
     if lists and needs_label and "kind" not in chosen and (label := chosen.get("label_column")) in cells:
         place = names.index(lists[0])
         counts = [len(row[place]) if isinstance(row[place], list) else 0 for row in rows]
