@@ -43,6 +43,7 @@ _NOT_TEXT = {
     b"\x89HDF": ("an HDF5 file", "export it as CSV"),
     b"SQLite format 3\x00": ("an SQLite database", "export a table: sqlite3 -header -csv FILE 'select * from TABLE'"),
     b"%PDF-": ("a PDF file", "export its text"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "run git lfs pull to get the file itself"),
     **{b"\x80%c" % version: ("a Python pickle", "export it as CSV") for version in range(2, 6)},
 }
 _TAR_PLACE = 257  # of the letters "ustar"

@@ -59,6 +59,10 @@ def test_vocabulary_lines_end_at_line_feeds_only(tmp_path):
         (None, 'the vocabulary file ".*vocab.txt" does not exist; give the vocab.txt that came with the model$'),
         (b"", 'vocab.txt" has no tokens; it needs one token a line$'),
         (b"\n \n", 'vocab.txt" has no tokens; it needs one token a line$'),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "vocab.txt is not text but a pointer of Git LFS; run git lfs",
+        ),
         (b"[UNK]\ncaf\xe9\n", r"vocab.txt line 2: the vocabulary is not UTF-8 \(byte 0xe9\); save it as UTF-8$"),
     ],
 )

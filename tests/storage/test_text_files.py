@@ -78,6 +78,7 @@ def zipped(*names):
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Microsoft Office file"),
         (b"PAR1\x15\x04", "is not text but Parquet; save it as CSV"),
         (pickle.dumps({"a": 1}), "a Python pickle"),
+        (b"version https://git-lfs.github.com/spec/v1\nsize 9\n", "a pointer of Git LFS; run git lfs pull to get"),
         (b"\x28\xb5\x2f\xfd..", "Zstandard, which this Python cannot|cannot be unpacked"),
     ],
 )

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from bert_keras.mistakes import Mistake
-from bert_keras.storage import json_files, paths
+from bert_keras.storage import inspection, json_files, paths
 from bert_keras.storage.tokenizer.json_file import LONGEST_WORD, TokenizerJson
 
 VOCABULARY_FILE = "vocab.txt"
@@ -116,6 +116,7 @@ def _is_json(path: str | os.PathLike) -> bool:
 
 def _tokens_of_lines(name: str) -> list[str]:
     content = paths.read_bytes(name).removeprefix(codecs.BOM_UTF8)
+    inspection.check_is_text(content[:4096], name)
     try:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
