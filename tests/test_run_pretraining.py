@@ -107,8 +107,13 @@ def test_evaluation_alone_takes_the_newest_checkpoint(trained, again, capsys):
     # Training settings do not matter then.
     assert run(again, do_train=False, eval_steps=0, learning_rate=0.5) == trained[1]
     assert results.read_text() == before
-    del again["eval_file"]
-    run(again, do_train=False, eval_steps=0, max_eval_steps=3)
+    # The run knows its settings, and has its own copies of files that have moved since.
+    own, stored = {"output_dir": again["output_dir"]}, again["output_dir"] / "run_config.json"
+    values = json.loads(stored.read_text())
+    values["settings"] |= dict.fromkeys(("bert_config_file", "vocab_file", "input_file", "init_checkpoint"), "moved")
+    stored.write_text(json.dumps(values))
+    assert run(own, do_eval=True) == trained[1]
+    run({**own, "input_file": again["input_file"]}, do_eval=True, max_eval_steps=3)
     assert "warning: no --eval_file: evaluating on the training records (--input_file)" in capsys.readouterr().out
 
 
@@ -226,6 +231,9 @@ def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     assert "loaded 46 of 46 weights" in capsys.readouterr().out
     # The folder of the checkpoint has the config, too.
     run(without_config(flags), do_train=True, num_train_steps=1, num_warmup_steps=0)
+    # No file of the vocabulary is known, which the commands for the model need.
+    output = " ".join(capsys.readouterr().out.replace("\\\n", " ").split())
+    assert output.count(f"--init_checkpoint={files['output_dir']} --vocab_file=your_vocab.txt") == 2
     start, weights = open_checkpoint(golden / "bert_model.ckpt"), weights_in(files["output_dir"])
     for name in start.names:
         # One update moves a weight by at most the rate times 0.1 / sqrt(0.001), and the decay.

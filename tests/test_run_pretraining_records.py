@@ -73,6 +73,8 @@ def test_random_weights_take_their_size_from_the_vocabulary(
         run(flags, do_train=True, num_train_steps=steps, save_checkpoints_steps=1)
     config = json.loads((flags["output_dir"] / "bert_config.json").read_text())
     assert config == {**config, **tiny_config.to_dict(), "vocab_size": num_tokens}
+    # Also the run that was not given its vocabulary has a copy: the records name the file.
+    assert (flags["output_dir"] / "vocab.txt").read_bytes() == (tmp_path / "new" / "vocab.txt").read_bytes()
     source = flags["vocab_file"] if has_vocab_file else flags["input_file"]
     line = f"random weights for the {num_tokens} tokens of {source} (vocab_size in the config: 40)"
     assert line in capsys.readouterr().out.replace("\n", " ")

@@ -1,5 +1,6 @@
 """Reads and checks what a pre-training run is given: its config, its records and its vocabulary."""
 
+import contextlib
 import logging
 
 from bert_keras.data_prep.records.reading import (
@@ -96,22 +97,45 @@ def _check_spans(*all_records: PretrainingRecords | None) -> None:
 
 def _check_vocabulary_of(model: str, records: PretrainingRecords) -> None:
     """Refuses records whose ids are other tokens than those of a model, if both tell their vocabulary."""
-    try:
-        vocab_file = ModelFolder(model).vocab_file
-    except (FileNotFoundError, Mistake):  # a model of the original BERT may be a checkpoint alone
-        return
-    tokens = read_tokens(vocab_file)
-    digests = {vocabulary_digest(load_vocab(tokens))}
-    while tokens and not tokens[-1]:  # blank lines, for rows of the model without tokens
-        tokens.pop()
-    digests.add(vocabulary_digest(load_vocab(tokens)))
-    if "vocab_sha256" in records.metadata and records.metadata["vocab_sha256"] not in digests:
+    vocab_file = _vocabulary_file_of(model)
+    if vocab_file and "vocab_sha256" in records.metadata and not _is_of(records, vocab_file):
         raise Mistake(
             "{} was built with another vocabulary than {}, the model's, so its ids are other tokens; build it "
             "with that one, or give its own as {vocab_file} to use it from now on",
             records.files[0],
             vocab_file,
         )
+
+
+def vocabulary_file(settings: PretrainingSettings, records: PretrainingRecords) -> str | None:
+    """Returns the vocabulary of the records: the given one, or one that has their tokens; None without any."""
+    if settings.vocab_file:
+        return settings.vocab_file
+    found = records.metadata.get("settings", {}).get("vocab_file"), _vocabulary_file_of(settings.init_checkpoint)
+    file = None
+    with contextlib.suppress(Mistake):  # nobody gave the file, and the run does not need it
+        file = next((file for file in found if file and paths.is_file(file) and _is_of(records, file)), None)
+    if file:
+        log.info(Message("{vocab_file}={}, which has the tokens of the records", file))
+    return file
+
+
+def _vocabulary_file_of(model: str | None) -> str | None:
+    """Returns the vocabulary of a model; None without any: a model of the original BERT may be a checkpoint alone."""
+    try:
+        return ModelFolder(model).vocab_file if model else None
+    except (FileNotFoundError, Mistake):
+        return None
+
+
+def _is_of(records: PretrainingRecords, vocab_file: str) -> bool:
+    """Returns whether the ids of records are the tokens of a file."""
+    tokens = read_tokens(vocab_file)
+    digests = {vocabulary_digest(load_vocab(tokens))}
+    while tokens and not tokens[-1]:  # blank lines, for rows of the model without tokens
+        tokens.pop()
+    digests.add(vocabulary_digest(load_vocab(tokens)))
+    return records.metadata.get("vocab_sha256") in digests
 
 
 def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:

@@ -57,7 +57,7 @@ from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
-from bert_keras.tasks.pretraining.input import read_input
+from bert_keras.tasks.pretraining.input import read_input, vocabulary_file
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
@@ -267,5 +267,5 @@ class _Opened:
                 longest_word = None
             preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
             run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
-        if settings.vocab_file:
-            run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))
+        if vocab_file := vocabulary_file(settings, records):
+            run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(vocab_file))
