@@ -313,6 +313,20 @@ def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_
         run(files, do_train=True, vocab_file=tmp_path / "words.txt")
 
 
+@pytest.mark.usefixtures("no_graphs")
+def test_the_records_of_a_run_may_move_but_not_change_places(files, tmp_path, write_records):
+    write_records(tmp_path / "b.tfrecord", 8)
+    run(files, do_train=True, num_train_steps=1, input_file=f"{files['input_file']},{tmp_path}/b.tfrecord")
+    (tmp_path / "moved").mkdir()
+    names = [
+        str(path.rename(tmp_path / "moved" / path.name)) for path in (files["input_file"], tmp_path / "b.tfrecord")
+    ]
+    with pytest.raises(ValueError, match=r"num_examples: file 1 \(b.tfrecord\) was not given and is 8 now"):
+        run(files, do_train=True, num_train_steps=2, input_file=",".join(reversed(names)))
+    run(files, do_train=True, num_train_steps=2, input_file=",".join(names))
+    assert weights_in(files["output_dir"])["global_step"] == 2
+
+
 def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):
     def fail(self, batches):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")

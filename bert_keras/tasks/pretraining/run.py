@@ -56,6 +56,7 @@ from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
+from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.tasks.pretraining.input import read_input, vocabulary_file
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
@@ -248,10 +249,9 @@ class _Opened:
     def claim(self, run_dir: RunDir, workers: Workers, teacher: "PretrainingTeacher | None") -> None:
         """Claims the run folder, and writes the files into it that users of the weights need."""
         settings, config, records = self.settings, self.config, self.records
-        facts = {
-            "bert_config": config.to_dict(),
-            "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
-        }
+        # The files may move, but their order decides that of the examples.
+        names = (f"file {number} ({paths.name(file)})" for number, file in enumerate(records.files, 1))
+        facts = {"bert_config": config.to_dict(), "num_examples": dict(zip(names, records.num_examples, strict=True))}
         if teacher:
             facts["teacher_sha256"] = teacher.files.digest
         workers.check_same(facts)
