@@ -12,7 +12,8 @@ from bert_keras.data_prep.records.reading import (
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
+from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, with_vocab_size
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.objectives.replaced_tokens import generator_config
 from bert_keras.storage import paths
@@ -22,8 +23,10 @@ from bert_keras.tasks.pretraining.settings import PretrainingSettings
 log = logging.getLogger("bert_keras")
 
 
-def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
-    """Reads and checks the config, the records, and those to evaluate on."""
+def read_input(
+    settings: PretrainingSettings, checkpoint: Checkpoint | None = None
+) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
+    """Reads and checks the config, the records, and those to evaluate on; the config must fit a checkpoint."""
     # The run needs one of both.
     name = settings.bert_config_file or settings.init_checkpoint or ""
     config = given_config(name) if settings.bert_config_file else ModelFolder(name).config
@@ -39,6 +42,10 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
     tokens = read_tokens(settings.vocab_file) if settings.vocab_file else None
     if not settings.init_checkpoint and (vocabulary := vocabulary_size_of(input_file) or tokens):
         config = with_vocab_size(config, vocabulary, settings.vocab_file or input_file)
+    if checkpoint is not None:
+        check_config(config, checkpoint)
+        if not settings.allow_partial_checkpoint:
+            check_sizes(config, checkpoint)
     lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
     records = open_records(input_file, *lengths)
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None

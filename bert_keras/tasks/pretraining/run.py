@@ -41,7 +41,6 @@ from bert_keras.modeling import (
     ReplacedTokenModel,
     SpanBoundaryLoss,
     SpanBoundaryModel,
-    check_config,
     load_weights,
     open_checkpoint,
     weights_by_name,
@@ -87,12 +86,10 @@ class Pretraining:
         strategy = strategy_of(settings)
         workers = Workers(strategy)
         with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
-            config, records, eval_records = read_input(settings)
+            checkpoint = _checkpoint_to_start_from(settings, run_dir)
+            config, records, eval_records = read_input(settings, checkpoint)
             if not records.has_sentence_task:
                 refuse(settings, {"next_sentence_loss_weight": "the records have no sentence task"})
-            checkpoint = _checkpoint_to_start_from(settings, run_dir)
-            if checkpoint is not None:
-                check_config(config, checkpoint)
             if settings.deterministic:
                 tf.config.experimental.enable_op_determinism()
             teacher = None
