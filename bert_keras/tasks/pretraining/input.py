@@ -12,6 +12,7 @@ from bert_keras.data_prep.records.reading import (
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.model_folder.preparation import longest_sequence
 from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, with_vocab_size
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
@@ -125,6 +126,15 @@ def vocabulary_file(settings: PretrainingSettings, records: PretrainingRecords) 
     if file:
         log.info(Message("{vocab_file}={}, which has the tokens of the records", file))
     return file
+
+
+def longest_learned(settings: PretrainingSettings, config: BertConfig) -> int:
+    """Returns the number of positions that a model has learned after a run: those of its start, too."""
+    if not settings.init_checkpoint:
+        return settings.max_seq_length
+    start = ModelFolder(settings.init_checkpoint)
+    of_start, _ = longest_sequence(config, start.settings_of_run, start.tokenizer_files.longest)
+    return max(of_start, settings.max_seq_length)
 
 
 def _vocabulary_file_of(model: str | None) -> str | None:

@@ -57,7 +57,7 @@ from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
 from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
-from bert_keras.tasks.pretraining.input import read_input, vocabulary_file
+from bert_keras.tasks.pretraining.input import longest_learned, read_input, vocabulary_file
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
@@ -252,13 +252,14 @@ class _Opened:
         if teacher:
             facts["teacher_sha256"] = teacher.files.digest
         workers.check_same(facts)
+        # A run that resumes has this file already, and its start need not be there any more.
+        has_preparation = run_dir.has_results and paths.is_file(run_dir.file(TOKENIZER_FILE))
         run_dir.claim(values_of(settings), facts, free_settings(settings))
         run_dir.write_text("bert_config.json", config.to_json_string())
         casing = records.metadata.get("do_lower_case")
-        if casing is not None:
+        if casing is not None and not has_preparation:
             # Stored here, because the records may change, or be on another machine, when the model is used.
-            is_from_nothing = not settings.init_checkpoint
-            longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
+            longest = longest_learned(settings, config)
             longest_word = records.metadata.get("max_input_chars_per_word")
             if longest_word == LONGEST_WORD_TO_SPLIT:
                 longest_word = None
