@@ -22,10 +22,10 @@ from bert_keras.settings.fields import Settings, define_flag, free, program_flag
 from bert_keras.settings.groups import RunSettings
 from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.vocabulary import vocabulary_in
-from bert_keras.tasks import ability_of, settings_class_of, settings_of
+from bert_keras.tasks import settings_class_of, settings_of
 from bert_keras.tasks.dry_run.look import check_files, has_look, show_files
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
-from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
+from bert_keras.tasks.reports.commands import command_line, commands_of_model, example_texts, shown_path
 
 log = logging.getLogger("bert_keras")
 
@@ -217,8 +217,7 @@ def _commands_of_pretraining(
     model = [f"--init_checkpoint={settings.output_dir}"]
     model += [] if vocabulary_in(settings.output_dir) else ["--vocab_file=your_vocab.txt"]
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
-    text = "your text with a [MASK]" if ability_of(task).has_masks else "your text"
-    yield ["predict.py", f"--task={task}", *model, *(texts or (text,))]
+    yield ["predict.py", f"--task={task}", *model, *(texts or example_texts(task))]
     yield [
         "run_classifier.py",
         *("--do_train", "--do_eval", "--train_file=your.csv", "--eval_share=0.2"),

@@ -10,7 +10,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.model_check.comparison import compare
 from bert_keras.storage import paths
 from bert_keras.tasks import ability_of, program_of
-from bert_keras.tasks.reports.commands import command_line, commands_of_model
+from bert_keras.tasks.reports.commands import command_line, commands_of_model, example_texts
 
 # The largest difference of outputs that rounding explains.
 _TOLERANCE = 1e-4
@@ -56,9 +56,11 @@ def uses(model: ModelFolder) -> Iterator[str]:
         words = ["--do_train", f"--init_checkpoint={folder}", "--train_file=your_file", "--output_dir=trained"]
         yield from ("Train it further:", command_line([f"{program_of(settings['task'])}.py", *words]))
         return
-    task = f"--task={settings['task']}"
-    yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", "your text"]))
+    task, texts = f"--task={settings['task']}", example_texts(settings["task"])
+    yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", *texts]))
     yield from ("Serve it on a page:", command_line(["serve.py", task, f"--model_dir={folder}"]))
+    if not ability_of(settings["task"]).is_exported:
+        return
     words = ["export_model.py", task, f"--init_checkpoint={folder}", "--export_dir=exported"]
     yield from ("Export it:", command_line(words))
 
