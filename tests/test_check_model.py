@@ -118,6 +118,9 @@ def test_what_it_is_not_for(tmp_path, check, monkeypatch):
     )
     with pytest.raises(Mistake, match="is a model of this project; this program checks folders of other libraries"):
         check(own)
+    write_model(tmp_path / "pretrained", random_model(num_hidden_layers=1))
+    with pytest.raises(Mistake, match="pretrained is a TensorFlow checkpoint; this program checks folders of other"):
+        check(tmp_path / "pretrained")
     with pytest.raises(Mistake, match="give one folder"):
         check_model.main(["check_model.py"])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -19,8 +19,9 @@ _TOLERANCE = 1e-4
 def open_folder(folder: str, task: str | None = None) -> ModelFolder:
     """Returns the model in a folder, whose head answers by the rules of the library that made it."""
     model = ModelFolder(folder, task=task, uses_head=True)
-    if model.is_export or model.has_task_file:
-        kind = "an export" if model.is_export else "a model of this project"
+    kind = {"export": "an export", "tensorflow": "a TensorFlow checkpoint"}.get(model.format)
+    kind = "a model of this project" if model.has_task_file and not model.is_export else kind
+    if kind:
         raise Mistake("{} is {}; this program checks folders of other libraries", folder, kind)
     return model
 
