@@ -1,13 +1,14 @@
 """check_model.py: the facts of a folder of another library, its keys, and what can be done with it."""
 
 import json
+import shlex
 
 import pytest
 from fine_tuned_models import write_fine_tuned, write_foreign
-from known_models import randomise, small_config
+from known_models import random_model, randomise, small_config, write_model
 
 from bert_keras import open_model
-from bert_keras.commands import check_model
+from bert_keras.commands import check_model, convert_checkpoint, predict
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import ClassifierModel
 from bert_keras.programs.model_check import comparison
@@ -81,6 +82,24 @@ def test_commands_are_those_of_the_task(folder, check):
         assert f"python {program}" in output
 
 
+@pytest.mark.parametrize(
+    ("head", "is_decoder", "task"),
+    [("masked_lm", False, "fill_mask"), ("masked_lm", True, "score"), ("next_sentence", False, "next_sentence")],
+)
+def test_the_commands_of_a_head_of_pretraining_work(tmp_path, check, capsys, head, is_decoder, task):
+    write_model(tmp_path / "model", random_model(num_hidden_layers=1, is_decoder=is_decoder))
+    folder = tmp_path / "converted"
+    flags = [f"--input={tmp_path}/model", f"--output={folder}", "--format=safetensors", f"--head={head}"]
+    convert_checkpoint.main(["convert_checkpoint.py", *flags])
+    output = check(folder)
+    assert facts_in(output)["task"][0] == task
+    [command] = [shlex.split(line) for line in output.replace("\\\n", "").splitlines() if "python predict.py" in line]
+    predict.main([*command[1:], "--json"])
+    assert capsys.readouterr().out.startswith("{")
+    # Scores are computed in many passes, which no export does.
+    assert ("export_model.py" in output) == (task != "score")
+
+
 def test_a_refusal_is_a_fact_and_a_status(folder, check, capsys):
     write_tokenizer_config(folder, truncation_side="left")
     with pytest.raises(SystemExit) as error:
@@ -99,6 +118,9 @@ def test_what_it_is_not_for(tmp_path, check, monkeypatch):
     )
     with pytest.raises(Mistake, match="is a model of this project; this program checks folders of other libraries"):
         check(own)
+    write_model(tmp_path / "pretrained", random_model(num_hidden_layers=1))
+    with pytest.raises(Mistake, match="pretrained is a TensorFlow checkpoint; this program checks folders of other"):
+        check(tmp_path / "pretrained")
     with pytest.raises(Mistake, match="give one folder"):
         check_model.main(["check_model.py"])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -122,10 +122,12 @@ def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, t
 def test_other_examples_under_the_same_names_are_refused(files, whole, write_records):
     shutil.copytree(whole[0]["output_dir"], files["output_dir"])
     config = json.loads((files["output_dir"] / "run_config.json").read_text())
-    config["facts"]["num_examples"] = {str(files["input_file"]): 40}
+    config["facts"]["num_examples"] = {"file 1 (train.tfrecord)": 40}
     (files["output_dir"] / "run_config.json").write_text(json.dumps(config))
     write_records(files["input_file"], 39)
-    with pytest.raises(ValueError, match="num_examples: .*train.tfrecord was 40 and is 39 now; give the old settings"):
+    with pytest.raises(
+        ValueError, match="num_examples: file 1 .train.tfrecord. was 40 and is 39 now; give the old settings"
+    ):
         run(files, do_train=True)
 
 

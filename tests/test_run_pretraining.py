@@ -107,8 +107,13 @@ def test_evaluation_alone_takes_the_newest_checkpoint(trained, again, capsys):
     # Training settings do not matter then.
     assert run(again, do_train=False, eval_steps=0, learning_rate=0.5) == trained[1]
     assert results.read_text() == before
-    del again["eval_file"]
-    run(again, do_train=False, eval_steps=0, max_eval_steps=3)
+    # The run knows its settings, and has its own copies of files that have moved since.
+    own, stored = {"output_dir": again["output_dir"]}, again["output_dir"] / "run_config.json"
+    values = json.loads(stored.read_text())
+    values["settings"] |= dict.fromkeys(("bert_config_file", "vocab_file", "input_file", "init_checkpoint"), "moved")
+    stored.write_text(json.dumps(values))
+    assert run(own, do_eval=True) == trained[1]
+    run({**own, "input_file": again["input_file"]}, do_eval=True, max_eval_steps=3)
     assert "warning: no --eval_file: evaluating on the training records (--input_file)" in capsys.readouterr().out
 
 
@@ -226,6 +231,9 @@ def test_a_model_is_evaluated_and_trained_from_the_weights_of_the_original_bert(
     assert "loaded 46 of 46 weights" in capsys.readouterr().out
     # The folder of the checkpoint has the config, too.
     run(without_config(flags), do_train=True, num_train_steps=1, num_warmup_steps=0)
+    # No file of the vocabulary is known, which the commands for the model need.
+    output = " ".join(capsys.readouterr().out.replace("\\\n", " ").split())
+    assert output.count(f"--init_checkpoint={files['output_dir']} --vocab_file=your_vocab.txt") == 2
     start, weights = open_checkpoint(golden / "bert_model.ckpt"), weights_in(files["output_dir"])
     for name in start.names:
         # One update moves a weight by at most the rate times 0.1 / sqrt(0.001), and the decay.
@@ -292,8 +300,9 @@ def test_packed_rows_are_not_for_a_tpu(files, monkeypatch):
 
 
 def test_records_that_are_both_trained_and_evaluated_on_are_named(files, capsys):
-    with pytest.raises(ValueError, match="nothing to evaluate"):
-        run(files, do_eval=True, eval_file=files["input_file"])
+    not_possible = {"objective": "electra", "generator_size": 0.001}
+    with pytest.raises(ValueError, match="generator_size"):
+        run(files, do_train=True, do_eval=True, eval_file=files["input_file"], **not_possible)
     assert "train.tfrecord is also training data; its metrics say little" in capsys.readouterr().out
 
 
@@ -303,6 +312,20 @@ def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_
     files["input_file"].with_name("train.tfrecord.json").write_text(json.dumps(metadata))
     with pytest.raises(ValueError, match="is not the vocabulary that the records of input_file were built with"):
         run(files, do_train=True, vocab_file=tmp_path / "words.txt")
+
+
+@pytest.mark.usefixtures("no_graphs")
+def test_the_records_of_a_run_may_move_but_not_change_places(files, tmp_path, write_records):
+    write_records(tmp_path / "b.tfrecord", 8)
+    run(files, do_train=True, num_train_steps=1, input_file=f"{files['input_file']},{tmp_path}/b.tfrecord")
+    (tmp_path / "moved").mkdir()
+    names = [
+        str(path.rename(tmp_path / "moved" / path.name)) for path in (files["input_file"], tmp_path / "b.tfrecord")
+    ]
+    with pytest.raises(ValueError, match=r"num_examples: file 1 \(b.tfrecord\) was not given and is 8 now"):
+        run(files, do_train=True, num_train_steps=2, input_file=",".join(reversed(names)))
+    run(files, do_train=True, num_train_steps=2, input_file=",".join(names))
+    assert weights_in(files["output_dir"])["global_step"] == 2
 
 
 def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):

@@ -73,14 +73,17 @@ def test_random_weights_take_their_size_from_the_vocabulary(
         run(flags, do_train=True, num_train_steps=steps, save_checkpoints_steps=1)
     config = json.loads((flags["output_dir"] / "bert_config.json").read_text())
     assert config == {**config, **tiny_config.to_dict(), "vocab_size": num_tokens}
+    # Also the run that was not given its vocabulary has a copy: the records name the file.
+    assert (flags["output_dir"] / "vocab.txt").read_bytes() == (tmp_path / "new" / "vocab.txt").read_bytes()
     source = flags["vocab_file"] if has_vocab_file else flags["input_file"]
     line = f"random weights for the {num_tokens} tokens of {source} (vocab_size in the config: 40)"
     assert line in capsys.readouterr().out.replace("\n", " ")
     weights = open_checkpoint(flags["output_dir"] / "model.ckpt-3")
     assert weights.read("bert/embeddings/word_embeddings").shape[0] == num_tokens
     # The rows of a checkpoint belong to its own vocabulary.
+    run({name: flags[name] for name in flags if name != "do_train"}, do_eval=True, max_eval_steps=1)
     other = flags | {"output_dir": tmp_path / "other", "init_checkpoint": flags["output_dir"] / "model.ckpt-3"}
-    with pytest.raises(ValueError, match="(tokens|entries), but the model|in the checkpoint and .40, 8. in the"):
+    with pytest.raises(ValueError, match="in the checkpoint and .40, 8. in the model; take the config"):
         run(other | {"vocab_file": source} if has_vocab_file else other, do_train=True, num_train_steps=2)
 
 

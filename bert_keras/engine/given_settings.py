@@ -42,9 +42,10 @@ def over_run(settings: S, program: str) -> S:
         return settings
     # The actions of the earlier command are not those of this one.
     RunDir(settings.output_dir, program)  # refuses the folder of another program
-    settings = _over_file(settings, path, program, _ACTIONS)
-    log.info("settings that were not given are taken from the run in %s", settings.output_dir)
-    return settings
+    completed = _over_file(settings, path, program, _ACTIONS)
+    if completed != settings:
+        log.info("settings that were not given are taken from the run in %s", settings.output_dir)
+    return completed
 
 
 def _over_file(settings: S, path: str, program: str, without: Collection[str] = ()) -> S:

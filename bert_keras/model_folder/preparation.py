@@ -68,18 +68,19 @@ def find_preparation(
     check_vocabulary(tokens, config, do_lower_case, strip_accents, casing and casing.file)
     for line in lines:
         log.info(line)
-    longest = _longest(config, trained, files.longest)
+    longest, reason = longest_sequence(config, trained, files.longest)
+    if longest < (num_positions := config.max_position_embeddings):
+        message = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
+        log.info(message, longest, reason, longest + 1, num_positions)
     return Preparation(do_lower_case, strip_accents, longest, tokens.longest_word, files.rules)
 
 
-def _longest(config: BertConfig, trained: Mapping[str, Any], of_files: Fact | None) -> int:
-    """Returns the maximum length: from the file, or from a training that began with random position embeddings."""
+def longest_sequence(config: BertConfig, trained: Mapping[str, Any], of_files: Fact | None) -> tuple[int, str]:
+    """Returns the maximum length and its reason: the file, or a training that began with random position embeddings."""
     num_positions = config.max_position_embeddings
     longest, reason = (of_files.value, of_files.source) if of_files else (None, "as in training")
     if longest is None and not trained.get("init_checkpoint"):
         longest = trained.get("max_seq_length")
     if type(longest) is not int or longest >= num_positions:
-        return num_positions
-    message = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
-    log.info(message, longest, reason, longest + 1, num_positions)
-    return longest
+        return num_positions, "all positions"
+    return longest, reason

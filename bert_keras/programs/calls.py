@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from bert_keras.cli.console import LogHandler, Messages
 from bert_keras.cli.flags import local_paths
+from bert_keras.engine.given_settings import over_run
 from bert_keras.engine.report import Callbacks, in_words
 from bert_keras.mistakes import Mistake, Spelling, setting_name
 from bert_keras.programs.command import PROGRAMS
@@ -166,6 +167,7 @@ def call(
     with naming_arguments(argument_name, verbose) as console:
         arguments = {**actions_of(program.settings, {*arguments, *data}), **arguments, "output_dir": folder}
         settings = program.settings.from_arguments(program.function, arguments)
+        settings = over_run(settings, name)
         contents = {flag: _content(flag, content, program.load().to_file) for flag, content in data.items()}
         try:
             given = {

@@ -21,10 +21,11 @@ from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
 from bert_keras.settings.groups import RunSettings
 from bert_keras.storage import paths
-from bert_keras.tasks import ability_of, settings_class_of, settings_of
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_in
+from bert_keras.tasks import settings_class_of, settings_of
 from bert_keras.tasks.dry_run.look import check_files, has_look, show_files
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
-from bert_keras.tasks.reports.commands import command_line, commands_of_model, shown_path
+from bert_keras.tasks.reports.commands import command_line, commands_of_model, example_texts, shown_path
 
 log = logging.getLogger("bert_keras")
 
@@ -213,12 +214,12 @@ def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_
 def _commands_of_pretraining(
     settings: PretrainingSettings, is_decoder: bool, name: str, texts: Sequence[str]
 ) -> Iterator[list[str]]:
-    model = f"--init_checkpoint={settings.output_dir}"
+    model = [f"--init_checkpoint={settings.output_dir}"]
+    model += [] if vocabulary_in(settings.output_dir) else ["--vocab_file=your_vocab.txt"]
     task = "replaced_tokens" if settings.objective == "electra" else "score" if is_decoder else "fill_mask"
-    text = "your text with a [MASK]" if ability_of(task).has_masks else "your text"
-    yield ["predict.py", f"--task={task}", model, *(texts or (text,))]
+    yield ["predict.py", f"--task={task}", *model, *(texts or example_texts(task))]
     yield [
         "run_classifier.py",
         *("--do_train", "--do_eval", "--train_file=your.csv", "--eval_share=0.2"),
-        *(model, f"--output_dir={name}_classifier"),
+        *(*model, f"--output_dir={name}_classifier"),
     ]

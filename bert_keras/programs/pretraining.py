@@ -15,11 +15,12 @@ from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.engine.distribution.jax_processes import connect
 from bert_keras.engine.distribution.tpu import check_tpu
-from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run_config
+from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.calls import Arguments, Data, TrainedModel, call, takes
 from bert_keras.programs.data import DataFiles, iterate, json_lines, to_json
+from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.settings.fields import checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FORMATS, ending_of
@@ -44,7 +45,7 @@ def open_run(
 
     connect(settings)
     check_tpu(settings)
-    settings = over_run_config(settings, "run_pretraining")
+    settings = _with_own_files(over_run(settings, "run_pretraining"))
     check_given_checkpoint(settings, "run_pretraining")
     is_only_evaluated = settings.eval_file and not settings.do_train
     config = () if settings.init_checkpoint else ("bert_config_file",)
@@ -62,6 +63,24 @@ def open_run(
             "{masked_lm_loss_weight}=0: {objective}=span_boundary adds to the loss of masked LM; give a weight above 0"
         )
     return Pretraining(settings, console, callbacks)
+
+
+def _with_own_files(settings: PretrainingSettings) -> PretrainingSettings:
+    """Returns the settings of an evaluation with files of the run in its folder for those that were not given.
+
+    Other files that the run was given may have moved since, and its records to train on need not be there.
+    """
+    folder = settings.output_dir
+    if settings.do_train or settings.run_config or not folder or not paths.is_file(paths.join(folder, RUN_CONFIG)):
+        return settings
+    own: dict[str, Any] = {"bert_config_file": folder, "vocab_file": None}
+    own |= {"init_checkpoint": None, "allow_partial_checkpoint": False}  # it has all weights of its own
+    if {"input_file", "eval_file"} & settings.given:
+        own |= {"input_file": None, "eval_file": None}
+    elif settings.eval_file:
+        own["input_file"] = None
+    changes = {name: value for name, value in own.items() if name not in settings.given}
+    return dataclasses.replace(settings, **changes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +107,7 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
         eval_data: data to evaluate on, in one of these forms.
         bert_config_file: the config of the model: a file, or the name of a released model. Default: the config next to
             `init_checkpoint`.
-        vocab_file: the vocabulary; texts need it.
+        vocab_file: the vocabulary, which texts need. Default: that of `init_checkpoint` or of the run to evaluate.
         settings: the other flags of run_pretraining.py by name; for texts also the settings of the examples, which are
             flags of create_pretraining_data.py, such as `dupe_factor`.
     """
@@ -143,7 +162,12 @@ def _build_records(
     from bert_keras.data_prep.pretraining import flags as text_flags
     from bert_keras.data_prep.text.chinese_words import Segmenter
     from bert_keras.data_prep.text.tokenization import FullTokenizer
+    from bert_keras.model_folder.folder import ModelFolder
 
+    training = _with_own_files(training)
+    model = training.init_checkpoint or (None if training.do_train else training.output_dir)
+    if not training.vocab_file and model:
+        training = dataclasses.replace(training, vocab_file=ModelFolder(model).vocab_file)
     require(training, ("vocab_file",))
     shared = {name: getattr(training, name) for name in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
     groups = (text_flags.Files, PretrainingDataSettings, TextOptions, Cleaning)

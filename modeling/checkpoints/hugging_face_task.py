@@ -110,7 +110,8 @@ def task_of_config(
             called,
             [*tasks],
         ).among(*tasks)
-    chosen = task or next(iter(tasks))
+    # A model that reads left to right cannot see the tokens after a [MASK].
+    chosen = task or next(each for each in tasks if each != "fill_mask" or not config.get("is_decoder"))
     if words not in (None, *WORDS):
         raise Mistake("{words} is {!r}, but must be one of {}", words, [*WORDS])
     if words and chosen != "token_classification":

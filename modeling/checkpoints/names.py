@@ -217,7 +217,8 @@ def architecture_of(heads: Sequence[str], family: Family = BERT) -> str:
         raise Mistake("no {} class of the Hugging Face layout has the head {}", family.class_prefix, heads[0])
     if tuple(heads) not in family.classes:
         raise Mistake(
-            "no class of the Hugging Face layout has the heads {} together; leave out all but one", ", ".join(heads)
+            "no class of the Hugging Face layout has the heads {} together; keep one (convert_checkpoint.py {head})",
+            ", ".join(heads),
         )
     return family.classes[tuple(heads)]
 

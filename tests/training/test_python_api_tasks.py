@@ -90,8 +90,15 @@ def test_documents_in_memory(tmp_path, of_words, messages):
     assert isinstance(result.predictor(), FillMask)
     records = pathlib.Path(result.settings["input_file"])
     assert json.loads(records.with_name(records.name + ".json").read_text())["settings"]["dupe_factor"] == 2
-    again = pretrain(eval_data=documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)
+    # The run has all that its evaluation needs, and a run that continues takes the vocabulary of its start.
+    (tmp_path / "vocab.txt").rename(tmp_path / "moved.txt")
+    again = pretrain(eval_data=documents[:2], output_dir=tmp_path / "run", dupe_factor=2, verbose=False)
     assert again.metrics == pytest.approx(result.metrics, rel=1e-5)
+    start = {**of_words, "bert_config_file": None, "vocab_file": None, "init_checkpoint": tmp_path / "run"}
+    pretrain(documents, output_dir=tmp_path / "continued", dupe_factor=1, **{**start, "max_seq_length": 12}).predictor()
+    kept = json.loads((tmp_path / "continued" / "tokenizer_config.json").read_text())
+    assert kept["model_max_length"] == 16  # the start has learned these positions, and no others of the 24
+    (tmp_path / "moved.txt").rename(tmp_path / "vocab.txt")
     # The same text is not built again, and another setting makes other records.
     changed = os.stat(records).st_mtime_ns
     pretrain(documents, documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)

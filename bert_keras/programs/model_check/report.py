@@ -10,7 +10,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.model_check.comparison import compare
 from bert_keras.storage import paths
 from bert_keras.tasks import ability_of, program_of
-from bert_keras.tasks.reports.commands import command_line, commands_of_model
+from bert_keras.tasks.reports.commands import command_line, commands_of_model, example_texts
 
 # The largest difference of outputs that rounding explains.
 _TOLERANCE = 1e-4
@@ -19,8 +19,9 @@ _TOLERANCE = 1e-4
 def open_folder(folder: str, task: str | None = None) -> ModelFolder:
     """Returns the model in a folder, whose head answers by the rules of the library that made it."""
     model = ModelFolder(folder, task=task, uses_head=True)
-    if model.is_export or model.has_task_file:
-        kind = "an export" if model.is_export else "a model of this project"
+    kind = {"export": "an export", "tensorflow": "a TensorFlow checkpoint"}.get(model.format)
+    kind = "a model of this project" if model.has_task_file and not model.is_export else kind
+    if kind:
         raise Mistake("{} is {}; this program checks folders of other libraries", folder, kind)
     return model
 
@@ -56,9 +57,11 @@ def uses(model: ModelFolder) -> Iterator[str]:
         words = ["--do_train", f"--init_checkpoint={folder}", "--train_file=your_file", "--output_dir=trained"]
         yield from ("Train it further:", command_line([f"{program_of(settings['task'])}.py", *words]))
         return
-    task = f"--task={settings['task']}"
-    yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", "your text"]))
+    task, texts = f"--task={settings['task']}", example_texts(settings["task"])
+    yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", *texts]))
     yield from ("Serve it on a page:", command_line(["serve.py", task, f"--model_dir={folder}"]))
+    if not ability_of(settings["task"]).is_exported:
+        return
     words = ["export_model.py", task, f"--init_checkpoint={folder}", "--export_dir=exported"]
     yield from ("Export it:", command_line(words))
 

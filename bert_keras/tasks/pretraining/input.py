@@ -1,5 +1,6 @@
 """Reads and checks what a pre-training run is given: its config, its records and its vocabulary."""
 
+import contextlib
 import logging
 
 from bert_keras.data_prep.records.reading import (
@@ -11,7 +12,9 @@ from bert_keras.data_prep.records.reading import (
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import BertConfig, check_vocabulary, with_vocab_size
+from bert_keras.model_folder.preparation import longest_sequence
+from bert_keras.modeling import BertConfig, check_config, check_sizes, check_vocabulary, with_vocab_size
+from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_config import given_config
 from bert_keras.modeling.objectives.replaced_tokens import generator_config
 from bert_keras.storage import paths
@@ -21,8 +24,10 @@ from bert_keras.tasks.pretraining.settings import PretrainingSettings
 log = logging.getLogger("bert_keras")
 
 
-def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
-    """Reads and checks the config, the records, and those to evaluate on."""
+def read_input(
+    settings: PretrainingSettings, checkpoint: Checkpoint | None = None
+) -> tuple[BertConfig, PretrainingRecords, PretrainingRecords | None]:
+    """Reads and checks the config, the records, and those to evaluate on; the config must fit a checkpoint."""
     # The run needs one of both.
     name = settings.bert_config_file or settings.init_checkpoint or ""
     config = given_config(name) if settings.bert_config_file else ModelFolder(name).config
@@ -38,6 +43,10 @@ def read_input(settings: PretrainingSettings) -> tuple[BertConfig, PretrainingRe
     tokens = read_tokens(settings.vocab_file) if settings.vocab_file else None
     if not settings.init_checkpoint and (vocabulary := vocabulary_size_of(input_file) or tokens):
         config = with_vocab_size(config, vocabulary, settings.vocab_file or input_file)
+    if checkpoint is not None:
+        check_config(config, checkpoint)
+        if not settings.allow_partial_checkpoint:
+            check_sizes(config, checkpoint)
     lengths = (settings.max_seq_length, settings.max_predictions_per_seq, config.vocab_size)
     records = open_records(input_file, *lengths)
     eval_records = open_records(settings.eval_file, *lengths) if settings.eval_file else None
@@ -96,22 +105,54 @@ def _check_spans(*all_records: PretrainingRecords | None) -> None:
 
 def _check_vocabulary_of(model: str, records: PretrainingRecords) -> None:
     """Refuses records whose ids are other tokens than those of a model, if both tell their vocabulary."""
-    try:
-        vocab_file = ModelFolder(model).vocab_file
-    except (FileNotFoundError, Mistake):  # a model of the original BERT may be a checkpoint alone
-        return
-    tokens = read_tokens(vocab_file)
-    digests = {vocabulary_digest(load_vocab(tokens))}
-    while tokens and not tokens[-1]:  # blank lines, for rows of the model without tokens
-        tokens.pop()
-    digests.add(vocabulary_digest(load_vocab(tokens)))
-    if "vocab_sha256" in records.metadata and records.metadata["vocab_sha256"] not in digests:
+    vocab_file = _vocabulary_file_of(model)
+    if vocab_file and "vocab_sha256" in records.metadata and not _is_of(records, vocab_file):
         raise Mistake(
             "{} was built with another vocabulary than {}, the model's, so its ids are other tokens; build it "
             "with that one, or give its own as {vocab_file} to use it from now on",
             records.files[0],
             vocab_file,
         )
+
+
+def vocabulary_file(settings: PretrainingSettings, records: PretrainingRecords) -> str | None:
+    """Returns the vocabulary of the records: the given one, or one that has their tokens; None without any."""
+    if settings.vocab_file:
+        return settings.vocab_file
+    found = records.metadata.get("settings", {}).get("vocab_file"), _vocabulary_file_of(settings.init_checkpoint)
+    file = None
+    with contextlib.suppress(Mistake):  # nobody gave the file, and the run does not need it
+        file = next((file for file in found if file and paths.is_file(file) and _is_of(records, file)), None)
+    if file:
+        log.info(Message("{vocab_file}={}, which has the tokens of the records", file))
+    return file
+
+
+def longest_learned(settings: PretrainingSettings, config: BertConfig) -> int:
+    """Returns the number of positions that a model has learned after a run: those of its start, too."""
+    if not settings.init_checkpoint:
+        return settings.max_seq_length
+    start = ModelFolder(settings.init_checkpoint)
+    of_start, _ = longest_sequence(config, start.settings_of_run, start.tokenizer_files.longest)
+    return max(of_start, settings.max_seq_length)
+
+
+def _vocabulary_file_of(model: str | None) -> str | None:
+    """Returns the vocabulary of a model; None without any: a model of the original BERT may be a checkpoint alone."""
+    try:
+        return ModelFolder(model).vocab_file if model else None
+    except (FileNotFoundError, Mistake):
+        return None
+
+
+def _is_of(records: PretrainingRecords, vocab_file: str) -> bool:
+    """Returns whether the ids of records are the tokens of a file."""
+    tokens = read_tokens(vocab_file)
+    digests = {vocabulary_digest(load_vocab(tokens))}
+    while tokens and not tokens[-1]:  # blank lines, for rows of the model without tokens
+        tokens.pop()
+    digests.add(vocabulary_digest(load_vocab(tokens)))
+    return records.metadata.get("vocab_sha256") in digests
 
 
 def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:

@@ -41,7 +41,6 @@ from bert_keras.modeling import (
     ReplacedTokenModel,
     SpanBoundaryLoss,
     SpanBoundaryModel,
-    check_config,
     load_weights,
     open_checkpoint,
     weights_by_name,
@@ -56,8 +55,9 @@ from bert_keras.runs.run_dir import ALL_STEPS, RunDir
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
+from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
-from bert_keras.tasks.pretraining.input import read_input
+from bert_keras.tasks.pretraining.input import longest_learned, read_input, vocabulary_file
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
@@ -86,12 +86,10 @@ class Pretraining:
         strategy = strategy_of(settings)
         workers = Workers(strategy)
         with open_run_dir(settings.output_dir, _PROGRAM, workers, values_of(settings)) as run_dir:
-            config, records, eval_records = read_input(settings)
+            checkpoint = _checkpoint_to_start_from(settings, run_dir)
+            config, records, eval_records = read_input(settings, checkpoint)
             if not records.has_sentence_task:
                 refuse(settings, {"next_sentence_loss_weight": "the records have no sentence task"})
-            checkpoint = _checkpoint_to_start_from(settings, run_dir)
-            if checkpoint is not None:
-                check_config(config, checkpoint)
             if settings.deterministic:
                 tf.config.experimental.enable_op_determinism()
             teacher = None
@@ -248,24 +246,24 @@ class _Opened:
     def claim(self, run_dir: RunDir, workers: Workers, teacher: "PretrainingTeacher | None") -> None:
         """Claims the run folder, and writes the files into it that users of the weights need."""
         settings, config, records = self.settings, self.config, self.records
-        facts = {
-            "bert_config": config.to_dict(),
-            "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
-        }
+        # The files may move, but their order decides that of the examples.
+        names = (f"file {number} ({paths.name(file)})" for number, file in enumerate(records.files, 1))
+        facts = {"bert_config": config.to_dict(), "num_examples": dict(zip(names, records.num_examples, strict=True))}
         if teacher:
             facts["teacher_sha256"] = teacher.files.digest
         workers.check_same(facts)
+        # A run that resumes has this file already, and its start need not be there any more.
+        has_preparation = run_dir.has_results and paths.is_file(run_dir.file(TOKENIZER_FILE))
         run_dir.claim(values_of(settings), facts, free_settings(settings))
         run_dir.write_text("bert_config.json", config.to_json_string())
         casing = records.metadata.get("do_lower_case")
-        if casing is not None:
+        if casing is not None and not has_preparation:
             # Stored here, because the records may change, or be on another machine, when the model is used.
-            is_from_nothing = not settings.init_checkpoint
-            longest = settings.max_seq_length if is_from_nothing else config.max_position_embeddings
+            longest = longest_learned(settings, config)
             longest_word = records.metadata.get("max_input_chars_per_word")
             if longest_word == LONGEST_WORD_TO_SPLIT:
                 longest_word = None
             preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
             run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
-        if settings.vocab_file:
-            run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(settings.vocab_file))
+        if vocab_file := vocabulary_file(settings, records):
+            run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(vocab_file))

@@ -36,7 +36,11 @@ class PretrainingSettings(DistillationSettings, RunSettings):
     )
     input_file: str | None = free("Records to train on: paths and patterns, separated by commas.", None)
     eval_file: str | None = free("Records to evaluate on, instead of those of {input_file}.", None)
-    vocab_file: str | None = free("Vocabulary of the records; it is copied to {output_dir}.", None)
+    vocab_file: str | None = free(
+        "Vocabulary of the records; it is copied to {output_dir}. If not given: the one that the records name, or that "
+        "of {init_checkpoint}, if it is the same.",
+        None,
+    )
     init_checkpoint: str | None = setting("Weights to start from: checkpoint, its folder, or hf://owner/name.", None)
     allow_partial_checkpoint: bool = free(
         "Accept an {init_checkpoint} that lacks weights of the model.", False, needs={"init_checkpoint": ON}

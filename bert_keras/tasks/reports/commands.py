@@ -21,16 +21,20 @@ def commands_of_model(
     folder: str, name: str, settings: Mapping[str, Any], texts: Sequence[str] = ()
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields commands that use a fine-tuned model, after their purposes; `settings` are those of its task.json."""
-    task = ability_of(settings["task"])
-    names = (*task.texts[:1], "one text", "another text") if task.form in LISTS else task.texts
-    names = (*names, "second text") if settings.get("is_pair") else names
     model = f"--model_dir={folder}"
-    arguments = [f"your {text}" for text in names]
+    arguments = [*example_texts(settings["task"]), *(["your second text"] if settings.get("is_pair") else [])]
     if settings["task"] == "vectors":
         arguments = ["--similarity", "one text", "another text"]
     yield "Try the model:", ["predict.py", model, *(texts or arguments)]
     yield "Serve it on a page:", ["serve.py", model]
     yield "Export it:", ["export_model.py", model, f"--export_dir={name}_export"]
+
+
+def example_texts(task: str) -> list[str]:
+    """Returns arguments of predict.py for a question of a task, in words."""
+    ability = ability_of(task)
+    names = (*ability.texts[:1], "one text", "another text") if ability.form in LISTS else ability.texts
+    return [f"your {text}" + " with a [MASK]" * ability.has_masks for text in names]
 
 
 def commands_of_classifier(
