@@ -31,12 +31,22 @@ def is_one(texts: Any, takes_pairs: bool) -> bool:
 
 
 def several(texts: Any) -> Iterator[Any]:
-    """Returns an iterator over the texts of a container, whose items must be texts. Rows of arrays become tuples."""
+    """Returns an iterator over the texts of a container, whose items must be texts, in types of Python."""
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
     if isinstance(texts, str | bytes) or is_table or not isinstance(texts, Iterable):
         advice = "give a column, or zip two columns for pairs" if is_table else "give a list"
         raise Mistake("texts is of type {}, but an iterable of texts is needed; {}", type(texts).__name__, advice)
-    return (tuple(text.tolist()) if isinstance(text, np.ndarray) and text.ndim else text for text in texts)
+    return map(_plain, texts)
+
+
+def _plain(text: Any) -> Any:
+    """Returns a text or several with a str for NumPy's, and a tuple for an array; other values as they are."""
+    if isinstance(text, str):
+        return str.__str__(text)
+    if isinstance(text, list):
+        return list(map(_plain, text))
+    is_array = isinstance(text, np.ndarray) and text.ndim > 0
+    return tuple(map(_plain, text)) if isinstance(text, tuple) or is_array else text
 
 
 def given_fields(answer: Any) -> dict[str, Any]:
