@@ -60,6 +60,13 @@ class TrainedModel(Generic[Opened]):
         return read_run_config(paths.join(self.folder, RUN_CONFIG))["settings"]
 
     @property
+    def labels(self) -> list[str]:
+        """The labels of the model, in the order of their ids; empty for tasks without labels."""
+        from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
+
+        return list((ModelFolder(self.folder).task or {}).get("labels", ()))
+
+    @property
     def history(self) -> list[dict[str, Any]]:
         """The rows of metrics.csv: dicts with "step", "split" ("train" or "eval") and the metrics.
 

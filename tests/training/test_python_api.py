@@ -103,6 +103,7 @@ def test_the_result_has_the_folder_and_what_is_in_it(trained, short):
         f"loss {trained.metrics['loss']:.4g}, accuracy {100 * trained.metrics['accuracy']:.1f} %, "
         f"f1_macro {trained.metrics['f1_macro']:.4g})"
     )
+    assert trained.labels == ["neg", "pos"]
     assert trained.settings["learning_rate"] == short["learning_rate"]
     assert [(row["step"], row["split"]) for row in trained.history] == [
         *((1, "train"), (2, "train"), (3, "eval"), (4, "train"), (6, "train"), (6, "eval"))
