@@ -165,6 +165,8 @@ def call(
     for flag in data:
         if arguments.get(flag) is not None:
             raise TypeError(f"{program.function}() got {argument_name(flag)} and {flag}; give one of them")
+    if of_program := [field.name for field in program.instead if field.name in arguments]:
+        raise TypeError(f'{program.function}() has no setting "{of_program[0]}"; only {program.name}.py has it')
     arguments = {name: value for name, value in arguments.items() if value is not None}
     if not arguments.get("output_dir"):
         raise TypeError(f"{program.function}() needs output_dir, the folder of the run")

@@ -280,6 +280,11 @@ def test_editors_see_every_flag_as_an_argument(program):
             r'train_classifier\(\) has no setting "lerning_rate"; did you mean "learning_',
         ),
         ({"kind": "rerank"}, ValueError, "^kind=rerank: to train rerankers, use run_reranker.py, in Python train_"),
+        (
+            {"dry_run": True},
+            TypeError,
+            r'train_classifier\(\) has no setting "dry_run"; only run_classifier.py has it$',
+        ),
         ({"class_names": ["a"]}, TypeError, r'train_classifier\(\) has no setting "class_names"; '),
         ({"wings": 2}, TypeError, r'train_classifier\(\) has no setting "wings"; help\(train_classifier\) lists all$'),
         ({"learning_rate": "fast"}, ValueError, "^learning_rate=fast: 'fast' is not a number$"),
