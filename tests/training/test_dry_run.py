@@ -1,8 +1,8 @@
 """`--dry_run` reports what the files of a run hold, and every run finds the mistakes in them before TensorFlow."""
 
 import json
-import re
 import pathlib
+import re
 import subprocess
 import sys
 
