@@ -209,7 +209,7 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
         (
             run_classifier,
             {"train_file": Path("other.csv")},
-            'line 2: label "pos" is not one of bad, good',
+            'line 2: label "pos" is not one of bad, good; a student has the labels of its teacher$',
         ),
         (run_classifier, {"kind": "regression"}, "^kind=regression, but the model is one of the kind single_label"),
         (run_ner, {"teacher": None}, "^label_loss_weight has no effect without teacher; give both, or leave it out"),

@@ -33,6 +33,8 @@ def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
             path,
             TASK_FILE,
         )
+    if paths.is_file(paths.join(folder, "saved_model.pb")):
+        return MissingFile("{} is a SavedModel alone; give the folder of an export, which has an export.json", path)
     if paths.is_dir(folder):
         found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
     if find_released(paths.name(folder.rstrip("/"))):

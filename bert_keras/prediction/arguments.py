@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypedDict
 
 from bert_keras.mistakes import Mistake, Setting
+from bert_keras.prediction.containers import plain
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.fields import setting
 
@@ -166,6 +167,7 @@ def renamed_labels(labels: Sequence[str], names: Sequence[str] | Mapping[str, st
         if unknown := [label for label in names if label not in labels]:
             raise Mistake("{labels} has {!r}, but the model's labels are {}", unknown[0], list(labels))
         names = [names.get(label, label) for label in labels]
+    names = plain(names)
     are_names = not isinstance(names, str) and all(isinstance(name, str) for name in names)
     if not are_names or len(set(names)) != len(names) or len(names) != len(labels):
         raise Mistake(

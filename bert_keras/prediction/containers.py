@@ -1,12 +1,15 @@
 """Tells one text from several, for calls with texts of any container, and takes answers apart. Needs no TensorFlow."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_keras.mistakes import Mistake
+
+_MISSING: Any = object()
 
 
 class Whole(list):
@@ -31,12 +34,32 @@ def is_one(texts: Any, takes_pairs: bool) -> bool:
 
 
 def several(texts: Any) -> Iterator[Any]:
-    """Returns an iterator over the texts of a container, whose items must be texts. Rows of arrays become tuples."""
+    """Returns an iterator over the texts of a container, whose items must be texts, in types of Python."""
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
     if isinstance(texts, str | bytes) or is_table or not isinstance(texts, Iterable):
         advice = "give a column, or zip two columns for pairs" if is_table else "give a list"
         raise Mistake("texts is of type {}, but an iterable of texts is needed; {}", type(texts).__name__, advice)
-    return (tuple(text.tolist()) if isinstance(text, np.ndarray) and text.ndim else text for text in texts)
+    return map(plain, texts)
+
+
+def named(sources: Iterable[str], texts: Iterator[Any]) -> Iterator[tuple[str, Any]]:
+    """Yields each text with its name."""
+    for source, text in itertools.zip_longest(sources, texts, fillvalue=_MISSING):
+        if source is _MISSING or text is _MISSING:
+            raise Mistake("{sources} has {} names than there are texts", "more" if text is _MISSING else "fewer")
+        yield source, text
+
+
+def plain(value: Any) -> Any:
+    """Returns a text, a number or several with Python's types for NumPy's, and a tuple for an array."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list):
+        return list(map(plain, value))
+    is_array = isinstance(value, np.ndarray) and value.ndim > 0
+    return tuple(map(plain, value)) if isinstance(value, tuple) or is_array else value
 
 
 def given_fields(answer: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, Remedy
+from bert_keras.prediction.containers import plain
 
 # A batch must save this many tokens of padding, because each one has an overhead. The value comes from
 # counts of tokens and batches, not from timings: sentences in batches of 16 have at most 6 % of padding.
@@ -215,7 +216,7 @@ class Network(Turns):
 
 def check_batch_size(batch_size: int) -> None:
     """Checks a maximum number of sequences in a batch."""
-    if type(batch_size) is not int or batch_size < 1:
+    if type(plain(batch_size)) is not int or batch_size < 1:
         raise Mistake("{batch_size} is {!r}, but must be a whole number above 0", batch_size)
 
 

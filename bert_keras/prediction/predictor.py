@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.data_prep.text.places import Ids, Token
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
-from bert_keras.prediction.containers import Whole, num_chars, several
+from bert_keras.prediction.containers import Whole, named, num_chars, plain, several
 from bert_keras.prediction.export_facts import ExportFacts
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
@@ -106,7 +106,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
             if name not in self.options:
                 has = f"its options are {', '.join(self.options)}" if self.options else "it has none"
                 raise Mistake("{} is not an option of {}; {}", Setting(name), self._called(), has)
-        options = self.options | {name: value for name, value in given.items() if value is not None}
+        options = self.options | {name: plain(value) for name, value in given.items() if value is not None}
         self._check_options(options)
         return options
 
@@ -195,7 +195,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
             name, first = ("row", 0) if isinstance(texts, Sized) else ("text", 1)
             rows = zip((f"{name} {number}" for number in itertools.count(first)), several(texts), strict=False)
         else:
-            rows = zip(sources, several(texts), strict=True)
+            rows = named(sources, several(texts))
         return self._answers(rows, call)
 
     def sequences(self, text: Text, source: str = "text 1") -> tuple[Any, list[Question]]:

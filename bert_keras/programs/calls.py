@@ -61,6 +61,13 @@ class TrainedModel(Generic[Opened]):
         return read_run_config(paths.join(self.folder, RUN_CONFIG))["settings"]
 
     @property
+    def labels(self) -> list[str]:
+        """The labels of the model, in the order of their ids; empty for tasks without labels."""
+        from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
+
+        return list((ModelFolder(self.folder).task or {}).get("labels", ()))
+
+    @property
     def history(self) -> list[dict[str, Any]]:
         """The rows of metrics.csv: dicts with "step", "split" ("train" or "eval") and the metrics.
 
@@ -159,6 +166,8 @@ def call(
     for flag in data:
         if arguments.get(flag) is not None:
             raise TypeError(f"{program.function}() got {argument_name(flag)} and {flag}; give one of them")
+    if of_program := [field.name for field in program.instead if field.name in arguments]:
+        raise TypeError(f'{program.function}() has no setting "{of_program[0]}"; only {program.name}.py has it')
     arguments = {name: value for name, value in arguments.items() if value is not None}
     if not arguments.get("output_dir"):
         raise TypeError(f"{program.function}() needs output_dir, the folder of the run")

@@ -89,7 +89,7 @@ class Program:
             demo = importlib.import_module("bert_keras.programs.demo")
             argv, texts = demo.prepare_demo(argv[0], self.name)
         settings, instead = self.read(argv)
-        with naming_classifier(field.name for field in (*setting_fields(settings), *self._instead)):
+        with naming_classifier(field.name for field in (*setting_fields(settings), *self.instead)):
             run = self.open_run(settings, instead, open_console())
             if run is None:
                 return None
@@ -106,12 +106,12 @@ class Program:
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""
         values = program_flags(self.settings)
-        for field in self._instead:
+        for field in self.instead:
             define_flag(values, cast(Any, self.settings).title, field)
         return values
 
     @property
-    def _instead(self) -> list[dataclasses.Field]:
+    def instead(self) -> list[dataclasses.Field]:
         """What a command of this program may do instead of its run."""
         names = {"dry_run"} if has_look(self.name) else set()
         # Only a run with checkpoints has steps to repeat.
@@ -123,7 +123,7 @@ class Program:
         """Returns the settings of a command line, and what it does instead of its run: "dry_run", "verify" or None."""
         values = self.define_flags()
         parse(values, argv, self.usage)
-        names = [field.name for field in self._instead if values[field.name].value]
+        names = [field.name for field in self.instead if values[field.name].value]
         if len(names) > 1:
             raise Mistake("{dry_run} and {verify} do different things; give one of them")
         return self.settings.from_flags(values), next(iter(names), None)

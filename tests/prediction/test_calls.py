@@ -92,7 +92,7 @@ def test_the_threshold_of_labels_that_apply(make):
     run = make("multi_label", fixed_classifier(*LOGITS))
     classify = TextClassifier(run, threshold=0.7)
     assert classify("he").labels == ["\u00fc"]
-    assert classify("he", threshold=0.6).labels == ["good", "\u00fc"]
+    assert classify("he", threshold=np.float32(0.6), batch_size=np.int64(1)).labels == ["good", "\u00fc"]
     assert classify("he", threshold=0.6, top_k=1).labels == ["good", "\u00fc"]
     assert TextClassifier(run)("he").labels == ["bad", "good", "\u00fc"]
     assert classify("he", threshold=1).labels == []
@@ -158,9 +158,10 @@ def test_mistakes_in_options(make, task, options, message):
 def test_labels_can_have_other_names(make, run, classify):
     assert classify.labels == ["bad", "good", "\u00fc"]
     expected = list(classify("paris").probabilities.values())
-    for labels in (["no", "good", "yes"], {"bad": "no", "\u00fc": "yes"}):
+    for labels in (["no", "good", "yes"], {"bad": "no", "\u00fc": "yes"}, np.array(["no", "good", "yes"])):
         renamed = TextClassifier(run, labels=labels)
         assert renamed.labels == ["no", "good", "yes"]
+        assert {*map(type, renamed.labels)} == {str}
         assert renamed("paris").probabilities == pytest.approx(dict(zip(renamed.labels, expected, strict=True)))
     tag = EntityTagger(make("token_classification", word_tagger({"paris": "B-LOC"})), labels={"LOC": "place"})
     assert tag.labels == ["place", "PER"]

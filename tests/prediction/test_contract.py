@@ -201,6 +201,8 @@ def several_in_containers(texts, takes_pairs):
         yield dict.fromkeys(texts).keys()
     if len({type(part) for text in texts for part in text}) == 1 and len({*map(type, texts)}) == 1:
         yield np.array(texts)
+    # [()] makes a scalar of an array of one.
+    yield [np.str_(text) if isinstance(text, str) else tuple(np.array(part)[()] for part in text) for text in texts]
 
 
 TASK_OF = {tasks.predictor_of(task).__name__: task for task in tasks.abilities()}
@@ -242,7 +244,9 @@ class TestEveryPredictor:
         texts = CASES[name].texts
         expected = flat(predictor(texts))
         for container in several_in_containers(texts, predictor.takes_pairs):
-            assert flat(predictor(container)) == expected
+            answers = flat(predictor(container))
+            assert answers == expected
+            assert {type(part) for part in answers if isinstance(part, str)} <= {str}  # not NumPy's
         for wrong, message in (
             ({"text": texts}, "dict, .* give a column, or zip two"),
             ("paris", "str, .* give a list"),
@@ -322,6 +326,9 @@ def test_a_text_that_cannot_be_answered_stops_all_or_is_reported(name, predictor
     assert (type(second), second.source) == (Unanswered, "a.txt line 2")
     assert second.error.startswith("a.txt line 2 ")
     assert fourth == Unanswered("a.txt line 4", "unreadable")
+    for names, difference in ((["a"], "fewer"), ("abc", "more")):
+        with pytest.raises(ValueError, match=f"^sources has {difference} names than there are texts$"):
+            list(predictor.pipe([good] * 2, sources=names))
     with pytest.raises(ValueError, match='^on_error is "skip", but must be one of stop, report$'):
         predictor.pipe(texts, on_error="skip")
     with pytest.raises(ValueError, match="^size is not an option of "):

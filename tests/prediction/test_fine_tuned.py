@@ -60,6 +60,9 @@ def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
     message = rf"^{tmp_path} has no fine-tuned model: neither task.json nor model/task.json is there; give the"
     with pytest.raises(FileNotFoundError, match=message):
         open_model(tmp_path)
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(FileNotFoundError, match="is a SavedModel alone; give the folder of an export"):
+        open_model(tmp_path)
 
 
 @pytest.mark.parametrize(

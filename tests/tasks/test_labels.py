@@ -176,9 +176,10 @@ def test_mistakes_in_columns_of_labels(write, content, columns, kind, problem):
         ([1, 1.0, 2.0, "2", "2.0"], "own.jsonl", ["1", "1", "2", "2", "2"]),
         (["1.0", "1.5", "-0.0", "-3.00"], "own.csv", ["1", "1.5", "0", "-3"]),
         (["01", "02", "1.10"], "own.csv", ["01", "02", "1.10"]),
+        ([True, False, "True"], "own.jsonl", ["True", "False", "True"]),
     ],
 )
-def test_whole_numbers_are_the_same_label_everywhere(labels_of, cells, name, expected):
+def test_whole_numbers_and_booleans_are_the_same_label_everywhere(labels_of, cells, name, expected):
     assert labels_of(cells, name=name) == expected
 
 

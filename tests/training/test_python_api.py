@@ -103,6 +103,7 @@ def test_the_result_has_the_folder_and_what_is_in_it(trained, short):
         f"loss {trained.metrics['loss']:.4g}, accuracy {100 * trained.metrics['accuracy']:.1f} %, "
         f"f1_macro {trained.metrics['f1_macro']:.4g})"
     )
+    assert trained.labels == ["neg", "pos"]
     assert trained.settings["learning_rate"] == short["learning_rate"]
     assert [(row["step"], row["split"]) for row in trained.history] == [
         *((1, "train"), (2, "train"), (3, "eval"), (4, "train"), (6, "train"), (6, "eval"))
@@ -279,6 +280,11 @@ def test_editors_see_every_flag_as_an_argument(program):
             r'train_classifier\(\) has no setting "lerning_rate"; did you mean "learning_',
         ),
         ({"kind": "rerank"}, ValueError, "^kind=rerank: to train rerankers, use run_reranker.py, in Python train_"),
+        (
+            {"dry_run": True},
+            TypeError,
+            r'train_classifier\(\) has no setting "dry_run"; only run_classifier.py has it$',
+        ),
         ({"class_names": ["a"]}, TypeError, r'train_classifier\(\) has no setting "class_names"; '),
         ({"wings": 2}, TypeError, r'train_classifier\(\) has no setting "wings"; help\(train_classifier\) lists all$'),
         ({"learning_rate": "fast"}, ValueError, "^learning_rate=fast: 'fast' is not a number$"),

@@ -1,5 +1,6 @@
 """Training of rerankers: the data, the loss, mined texts, and runs from files to a model that sorts."""
 
+import json
 import pathlib
 
 import keras
@@ -14,6 +15,8 @@ from bert_keras.tasks.reranking.data import NO_TEXT, Queries, list_features, pai
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.tables.tables import Table
+from bert_keras.tasks.vectors.data import read_file
 
 WORDS = ["paris", "london", "france", "he", "she", "walk", "hungry", "capital"]
 # A text that fits has the word "is".
@@ -59,6 +62,20 @@ def test_queries_of_training_are_found_in_the_evaluation(tmp_path):
     train, evaluated = (read_queries(str(path), settings).placed for path in (table, other))
     assert find_shared([one.key for one in evaluated], [one.key for one in train]) == [(1, 1)]
     assert [one.place for one in train] == ["a.csv line 2", "a.csv line 3"]
+
+
+def test_a_list_has_a_text_for_each_row(tmp_path):
+    """Also of vectors, of texts without scores, and under other names."""
+    positive, texts, other = (tmp_path / f"{name}.jsonl" for name in ("positive", "texts", "other"))
+    rows = ("a", ["b", "c"], ["d"]), ("e", "f", [])
+    positive.write_text("".join(f"{json.dumps(dict(zip(ROWS[0], row, strict=False)))}\n" for row in rows))
+    texts.write_text('{"query": "a", "texts": ["b", "c"]}\n')
+    other.write_text('{"q": "a", "found": ["b", "c"], "score": 2}\n')
+    settings, named = RerankerSettings(), RerankerSettings(text_column="q", text_pair_column="found")
+    assert read_file(Table(positive)).rows == [("a", "b", "d"), ("a", "c", "d"), ("e", "f")]
+    assert read_queries(str(positive), settings).texts == {"a": {"b": 1, "d": 0, "c": 1}, "e": {"f": 1}}
+    assert read_queries(str(texts), settings, has_relevance=False).rows == [("a", "b"), ("a", "c")]
+    assert read_queries(str(other), named).texts == {"a": {"b": 2, "c": 2}}
 
 
 @pytest.mark.parametrize(("loss", "activation"), [("bce", "sigmoid"), ("listwise", "identity")])

@@ -20,7 +20,7 @@ from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.columns import Columns
-from bert_keras.tasks.tables.examples import Example, in_order, learn_scale
+from bert_keras.tasks.tables.examples import Example, in_order, learn_scale, naming_teacher
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
 
@@ -243,8 +243,9 @@ def _with_labels(
             "the labels are not known: give the {output_dir} of a run that has trained, or train with {do_train}"
         )
     kind = LABELS[settings.kind](labels, (stored or {}).get("label_scale"))
-    for examples in (train, dev):
-        kind.check(examples or ())
+    with naming_teacher(settings):
+        for examples in (train, dev):
+            kind.check(examples or ())
     if train is not None and not kind.has_classes:
         kind.scale = learn_scale(train)
     data = _data(settings, kind, None, train, dev, test)

@@ -13,7 +13,7 @@ from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.reranking.settings import RerankerSettings
-from bert_keras.tasks.tables.column_names import RELEVANCE_NAMES, negative_names, usual_name
+from bert_keras.tasks.tables.column_names import LIST_PAIRS, RELEVANCE_NAMES, negative_names, usual_name, usual_pair
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
 from bert_keras.tasks.tables.header import YES
 from bert_keras.tasks.tables.tables import Table
@@ -64,6 +64,9 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     if given and None in texts[:2]:
         raise Mistake("the query and its text need a column each; give both {text_column} and {text_pair_column}")
     table = Table(path)
+    if not (given or has_relevance) and (listed := usual_pair(table.names, LIST_PAIRS)):
+        given = [*listed, *negative_names(table.names)]
+        log.info("%s: texts are read from: %s", path, ", ".join(f'"{column}"' for column in given))
     text, pair, label = settings.text_column, settings.text_pair_column, settings.label_column
     columns = Columns(text, pair, label, choices=tuple(settings.choice_columns))
     header = find_header(table, columns, settings.has_header)

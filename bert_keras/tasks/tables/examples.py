@@ -1,13 +1,14 @@
 """A labelled text, and functions that learn and check labels."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import logging
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -222,6 +223,17 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str]) -> None:
                     some_of(labels, 20),
                     did_you_mean(name, labels),
                 )
+
+
+@contextlib.contextmanager
+def naming_teacher(settings: Any) -> Iterator[None]:
+    """Adds to the error about a label that the known ones are those of the teacher, if the run has one."""
+    try:
+        yield
+    except Mistake as error:
+        if settings.teacher:
+            raise Mistake("{}; a student has the labels of its {teacher}", error) from None
+        raise
 
 
 def _names_in(label: Any) -> Sequence[str]:

@@ -119,7 +119,7 @@ class LabelReader:
             raise Mistake('the labels "{}" include an empty label; remove it', shown)
         names = [to_label_name(item, self._columns.label) for item in found]
         # 0 and 1 in this order may be two labels.
-        if len(names) > 1 and {*names} <= set(TRUTH_VALUES) and names != ["0", "1"]:
+        if len(names) > 1 and {name.lower() for name in names} <= set(TRUTH_VALUES) and names != ["0", "1"]:
             raise Mistake("the labels {} are 0 and 1 for labels without names; " + _REMEDY, shown[:40])
         return tuple(dict.fromkeys(names))
 
@@ -194,7 +194,7 @@ def to_name(value: Any, column: str | None) -> str:
         raise Mistake('the column "{}" is {}, but a name or a finite number is needed', column, json.dumps(value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)  # JSON has one number type: 1 and 1.0 are the same
-    return json.dumps(value)
+    return str(value)  # True also for JSON's true, as pandas writes it to a CSV file
 
 
 def to_label_name(value: Any, column: str | None) -> str:

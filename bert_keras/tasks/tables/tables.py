@@ -67,6 +67,19 @@ class Table:
         yield from self.first_rows
         yield from self._rows
 
+    def unfold(self, column: str) -> None:
+        """Makes a row for each item of a list in a column, before any row is read."""
+        place = self.names.index(column)
+
+        def unfolded(row: Row | BadRow) -> list[Row | BadRow]:
+            items = row.cells[place] if isinstance(row, Row) else None
+            if not (isinstance(row, Row) and isinstance(items, list) and items):
+                return [row]
+            return [Row(row.line, [*row.cells[:place], item, *row.cells[place + 1 :]]) for item in items]
+
+        self._rows = itertools.chain.from_iterable(map(unfolded, itertools.chain(self.first_rows, self._rows)))
+        self.first_rows = list(itertools.islice(self._rows, _FIRST_ROWS))
+
     def place(self, line: int) -> str:
         """Returns the user's words for a line, see `JsonRows.place`."""
         return self._place(line)

@@ -22,6 +22,7 @@ from bert_keras.tasks.dry_run.statistics import (
     counted,
     spread,
 )
+from bert_keras.tasks.tables.examples import naming_teacher
 from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.tagging.features import check_tags, collect_tags
 from bert_keras.tasks.tagging.files import check_columns, columns_of, find_files
@@ -49,9 +50,10 @@ def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
             tags = stored["labels"] if stored else None
             if not stored and not teacher_of(settings) and "train_file" in read:
                 tags = collect_tags(read["train_file"])
-            for name in ("train_file", "eval_file"):
-                if tags and name in read:
-                    check_tags(read[name], tags)
+            with naming_teacher(settings):
+                for name in ("train_file", "eval_file"):
+                    if tags and name in read:
+                        check_tags(read[name], tags)
     if is_whole and is_open:
         texts = [_describe(found, read[found.setting]) for found in files if found.setting in read]
         with together.catching():

@@ -19,7 +19,7 @@ from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, TokenClassificationLoss, TokenClassifierModel
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.tables.examples import in_order
+from bert_keras.tasks.tables.examples import in_order, naming_teacher
 from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.tagging.conll_columns import format_columns
 from bert_keras.tasks.tagging.entities import entity_metrics, entity_report
@@ -72,7 +72,8 @@ class TokenClassification(Task):
             if not sentences:
                 return None
             length, has_context = settings.max_seq_length, settings.document_context
-            return make_features(sentences, self.tags, files.tokenizer, length, has_context)
+            with naming_teacher(settings):
+                return make_features(sentences, self.tags, files.tokenizer, length, has_context)
 
         self.train_features = features(train)
         self.eval_features = features(self._eval)
