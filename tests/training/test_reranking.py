@@ -69,10 +69,13 @@ def test_a_list_has_a_text_for_each_row(tmp_path):
     positive, texts, other = (tmp_path / f"{name}.jsonl" for name in ("positive", "texts", "other"))
     rows = ("a", ["b", "c"], ["d"]), ("e", "f", [])
     positive.write_text("".join(f"{json.dumps(dict(zip(ROWS[0], row, strict=False)))}\n" for row in rows))
+    short = tmp_path / "short.jsonl"
+    short.write_text("".join(f"{json.dumps(dict(zip(('query', 'pos', 'neg'), row, strict=True)))}\n" for row in rows))
     texts.write_text('{"query": "a", "texts": ["b", "c"]}\n')
     other.write_text('{"q": "a", "found": ["b", "c"], "score": 2}\n')
     settings, named = RerankerSettings(), RerankerSettings(text_column="q", text_pair_column="found")
     assert read_file(Table(positive)).rows == [("a", "b", "d"), ("a", "c", "d"), ("e", "f")]
+    assert read_file(Table(short)).rows == read_file(Table(positive)).rows
     assert read_queries(str(positive), settings).texts == {"a": {"b": 1, "d": 0, "c": 1}, "e": {"f": 1}}
     assert read_queries(str(texts), settings, has_relevance=False).rows == [("a", "b"), ("a", "c")]
     assert read_queries(str(other), named).texts == {"a": {"b": 2, "c": 2}}

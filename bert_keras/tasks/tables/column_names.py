@@ -16,23 +16,24 @@ QUESTION_NAMES = ("question", "query")
 CONTEXT_NAMES = ("context", "passage", "paragraph")
 # Texts for vectors and for ranking, besides `PAIRS`; columns that begin with "negative" have texts that do not fit.
 VECTOR_PAIRS = (
-    *(("anchor", "positive"), ("query", "positive"), ("query", "document"), ("query", "text"), ("question", "answer")),
+    *((query, text) for query in ("anchor", "query") for text in ("positive", "pos")),
+    *(("query", "document"), ("query", "doc"), ("query", "text"), ("question", "answer")),
     *((question, context) for question in QUESTION_NAMES for context in CONTEXT_NAMES),
     *PAIRS,
 )
 # A text and its list in rows of JSON, as in the answers and requests of the server.
 LIST_PAIRS = (
-    *(("query", texts) for texts in ("texts", "documents", "passages")),
+    *(("query", texts) for texts in ("texts", "documents", "docs", "passages")),
     *(("text", "choices"), ("question", "choices")),
 )
 SCORE_NAMES = ("score", "similarity", "similarity_score")
 RELEVANCE_NAMES = ("score", "relevance", "similarity", "label")
 CLASS_NAMES = ("gold_label", "label", "class", "category")
-_NEGATIVES = [f"negative{end}" for end in ("", *range(10), *(f"_{number}" for number in range(10)))]
+_NEGATIVES = ["neg", *(f"negative{end}" for end in ("", *range(10), *(f"_{number}" for number in range(10))))]
 KNOWN_NAMES = {
     *(*TEXT_NAMES, *LABEL_NAMES, *SCORE_NAMES, *RELEVANCE_NAMES, *CLASS_NAMES, *_NEGATIVES, "id", "index"),
     *(name for pair in VECTOR_PAIRS for name in pair),
-}
+} - {"pos", "neg"}  # the classes of many texts
 
 # Tagged words: the first name that a file has counts.
 WORD_NAMES = ("words", "word", "tokens", "token")
@@ -65,7 +66,7 @@ def usual_name(names: Iterable[str], known: Collection[str]) -> str | None:
 def negative_names(names: Iterable[str]) -> list[str]:
     """Returns the columns of texts that do not fit, by their usual names."""
     by_name = {folded(name): name for name in names}
-    return [name for known, name in by_name.items() if known.startswith("negative")]
+    return [name for known, name in by_name.items() if known.startswith("negative") or known == "neg"]
 
 
 def usual_pair(names: Iterable[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
