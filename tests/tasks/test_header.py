@@ -37,7 +37,7 @@ SENTENCES = "my parcel never came\nrefund please\nwhere is my order\n"
         ("Beschreibung;Preis\na;1\nb;2.5\n", "yes"),
         ("Nachricht;Kategorie\nWo ist es;a\nIch will es;b\nGib es mir;a\nNoch ein Ding;b\n", "yes"),
         ("great,pos\nbad film,neg\ngood film,pos\n", "no"),
-        ("question,pos\nbad,neg\n", "unclear"),
+        ("question,pos\nbad,mixed\n", "unclear"),
         ("splendid stay,5\nbad room,1\nbad bed,1\nok food,2\nok view,2\n", "no"),
         ('splendid stay,"2,5"\nbad room,1\nbad bed,"1,2"\n', "no"),
         ("a,2020-01-05\nb,2020-02-05\n", "no"),
