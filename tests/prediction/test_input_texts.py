@@ -153,6 +153,15 @@ def test_pairs_have_the_usual_names_of_every_task(tmp_path, names):
     assert table_texts(tmp_path / "a.csv", "pair") == [("he was", "so he ate")]
 
 
+@pytest.mark.parametrize("answer", ["answer", "answers", "answer_text,answer_start,is_impossible"])
+def test_the_answers_of_a_file_of_questions_are_not_its_texts(tmp_path, answer):
+    cells = ",".join(["ate", "6", "False"][: 1 + answer.count(",")])
+    first, last = f"{answer},context\nhe was,{cells},so he ate\n", f"question,{answer}\nso he ate,he was,{cells}\n"
+    for content in (f"question,{first}", f"context,{last}"):
+        (tmp_path / "a.csv").write_text(content)
+        assert table_texts(tmp_path / "a.csv", "pair") == [("he was", "so he ate")]
+
+
 def test_columns_are_found_or_named(tmp_path, messages):
     (tmp_path / "a.csv").write_text('id,sentence1,sentence2\n1,he was,so he ate\n2,"a","b"\n')
     pairs = [("he was", "so he ate"), ("a", "b")]

@@ -17,8 +17,10 @@ CONTEXT_NAMES = ("context", "passage", "paragraph")
 # Texts for vectors and for ranking, besides `PAIRS`; columns that begin with "negative" have texts that do not fit.
 VECTOR_PAIRS = (
     *((query, text) for query in ("anchor", "query") for text in ("positive", "pos")),
-    *(("query", "document"), ("query", "doc"), ("query", "text"), ("question", "answer")),
+    *(("query", "document"), ("query", "doc"), ("query", "text")),
+    # Before the answers, which are a part of the context.
     *((question, context) for question in QUESTION_NAMES for context in CONTEXT_NAMES),
+    ("question", "answer"),
     *PAIRS,
 )
 # A text and its list in rows of JSON, as in the answers and requests of the server.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Message
-from bert_keras.tasks.tables.column_names import KNOWN_NAMES, LABEL_NAMES, TEXT_NAMES, folded
+from bert_keras.tasks.tables.column_names import KNOWN_NAMES, LABEL_NAMES, TEXT_NAMES, VECTOR_PAIRS, folded, usual_pair
 
 YES, NO, UNCLEAR = "yes", "no", "unclear"
 
@@ -156,6 +156,8 @@ def _why_names(columns: Sequence[_Column]) -> Message | None:
     filled = [column for column in columns if column.cell]
     if filled and all(column.is_known for column in filled):
         return Message("its cells are usual names")
+    if pair := usual_pair([column.cell for column in columns if column.is_known], VECTOR_PAIRS):
+        return Message('"{}" and "{}" are usual names', *pair)
     for column in columns:
         if column.names_numbers and (len(column.below) > 1 or column.is_known):
             return Message('"{}" is not a number, as all cells below it are', column.cell)
