@@ -167,6 +167,11 @@ def test_columns_are_found_or_named(tmp_path, messages):
     pairs = [("he was", "so he ate"), ("a", "b")]
     assert table_texts(tmp_path / "a.csv", "pair") == pairs
     assert messages[1:] == [f'{tmp_path}/a.csv: texts are read from: "sentence1", "sentence2"']
+    with pytest.raises(
+        Mistake, match='but the file has pairs, "sentence1" and "sentence2"; name one with text_column$'
+    ):
+        table_texts(tmp_path / "a.csv")
+    assert table_texts(tmp_path / "a.csv", text_column="sentence2") == ["so he ate", "b"]
     (tmp_path / "a.jsonl").write_text('{"x": "he was", "y": "so he ate"}\n{"x": "a", "y": "b"}\n')
     assert table_texts(tmp_path / "a.jsonl", "pair", text_column="x", text_pair_column="y") == pairs
     (tmp_path / "a.tsv").write_text("text\tother\nhe was\tx\na\ty\n")

@@ -3,7 +3,6 @@
 The readers yield pairs: the name of a text for error messages, and the text. Imports without TensorFlow.
 """
 
-import dataclasses
 import itertools
 import logging
 import os
@@ -258,7 +257,14 @@ def _columns(
             "{text_column} and {text_pair_column}",
             table.path,
         )
-    return found if form == "pair" else dataclasses.replace(found, pair=None)
+    if form == "text" and found.pair:
+        raise Mistake(
+            '{}: the model takes single texts, but the file has pairs, "{}" and "{}"; name one with {text_column}',
+            table.path,
+            found.text,
+            found.pair,
+        )
+    return found
 
 
 def _columns_of_list(
