@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fine_tuned_models import write_fine_tuned, write_foreign
-from known_models import randomise, small_config
+from known_models import random_model, randomise, small_config
 
 from bert_keras import open_model
 from bert_keras.commands import check_model
@@ -79,6 +79,20 @@ def test_commands_are_those_of_the_task(folder, check):
     output = check(folder)
     for program in ("predict.py", "serve.py", "export_model.py", "run_classifier.py --do_train"):
         assert f"python {program}" in output
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config", "argument"),
+    [
+        ("BertForSequenceClassification", {"problem_type": "multi_label_classification"}, "--kind=multi_label"),
+        ("BertForMaskedLM", {}, '"your text with a [MASK]"'),
+    ],
+)
+def test_commands_fit_the_model(tmp_path, check, architecture, config, argument):
+    model = random_model(num_hidden_layers=1) if architecture == "BertForMaskedLM" else None
+    output = check(write_foreign(tmp_path / "model", "classification", model, architecture, **LABELS, **config))
+    assert argument in output
+    assert output.endswith("Not compared: not wanted.\n")
 
 
 def test_a_refusal_is_a_fact_and_a_status(folder, check, capsys):

@@ -11,6 +11,7 @@ from bert_keras.programs.model_check.comparison import compare
 from bert_keras.storage import paths
 from bert_keras.tasks import ability_of, program_of
 from bert_keras.tasks.reports.commands import command_line, commands_of_model
+from bert_keras.tasks.tables.settings import KINDS
 
 # The largest difference of outputs that rounding explains.
 _TOLERANCE = 1e-4
@@ -47,20 +48,27 @@ def uses(model: ModelFolder) -> Iterator[str]:
     folder = str(model)
     if not model.has_head:
         yield from ("It is an encoder without a head. Train a head on it:", "")
-        yield command_line(["run_classifier.py", "--do_train", f"--init_checkpoint={folder}", "--train_file=your.csv"])
+        yield _to_train("run_classifier", folder)
         return
     settings = model.settings
     if ability_of(settings["task"]).is_fine_tuned:
         for purpose, words in commands_of_model(folder, paths.name(folder.rstrip("/")), settings):
             yield from (purpose, command_line(words))
-        words = ["--do_train", f"--init_checkpoint={folder}", "--train_file=your_file", "--output_dir=trained"]
-        yield from ("Train it further:", command_line([f"{program_of(settings['task'])}.py", *words]))
+        kind = next((kind for kind, task in KINDS.items() if task == settings["task"]), "single_label")
+        flags = [] if kind == "single_label" else [f"--kind={kind}"]
+        yield from ("Train it further:", _to_train(program_of(settings["task"]), folder, *flags))
         return
-    task = f"--task={settings['task']}"
-    yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", "your text"]))
+    ability, task = ability_of(settings["task"]), f"--task={settings['task']}"
+    texts = ["your text with a [MASK]"] if ability.has_masks else [f"your {text}" for text in ability.texts]
+    yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", *texts]))
     yield from ("Serve it on a page:", command_line(["serve.py", task, f"--model_dir={folder}"]))
     words = ["export_model.py", task, f"--init_checkpoint={folder}", "--export_dir=exported"]
     yield from ("Export it:", command_line(words))
+
+
+def _to_train(program: str, folder: str, *flags: str) -> str:
+    words = ["--do_train", f"--init_checkpoint={folder}", "--train_file=your_file", *flags, "--output_dir=trained"]
+    return command_line([f"{program}.py", *words])
 
 
 def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], bool]:
@@ -70,7 +78,9 @@ def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], b
     if missing and is_wanted:
         raise Mistake("{compare} needs {}; install it, or leave the flag out", ", ".join(missing))
     if missing or is_wanted is False:
-        return [f"Not compared: {', '.join(missing) + ' is not installed' if missing else 'not wanted'}."], True
+        return [
+            f"Not compared: {'not wanted' if is_wanted is False else 'not installed: ' + ', '.join(missing)}."
+        ], True
     found = compare(model)
     lines = [f"Compared with {found.library} on {found.num_texts} texts and pairs:"]
     agrees = not found.texts_with_other_tokens and found.difference <= _TOLERANCE
