@@ -100,6 +100,20 @@ def test_the_commands_of_a_head_of_pretraining_work(tmp_path, check, capsys, hea
     assert ("export_model.py" in output) == (task != "score")
 
 
+@pytest.mark.parametrize(
+    ("architecture", "config", "argument"),
+    [
+        ("BertForSequenceClassification", {"problem_type": "multi_label_classification"}, "--kind=multi_label"),
+        ("BertForMaskedLM", {}, '"your text with a [MASK]"'),
+    ],
+)
+def test_commands_fit_the_model(tmp_path, check, architecture, config, argument):
+    model = random_model(num_hidden_layers=1) if architecture == "BertForMaskedLM" else None
+    output = check(write_foreign(tmp_path / "model", "classification", model, architecture, **LABELS, **config))
+    assert argument in output
+    assert output.endswith("Not compared: not wanted.\n")
+
+
 def test_a_refusal_is_a_fact_and_a_status(folder, check, capsys):
     write_tokenizer_config(folder, truncation_side="left")
     with pytest.raises(SystemExit) as error:

@@ -166,9 +166,9 @@ def _open_fine_tuned(options: Export, model: ModelFolder) -> Source:
         evaluated = run or run_with_defaults(model)
         task = reopen_evaluation(evaluated, model.settings, model, options.eval_file)
         if any(is_calibrated(name, options.quantize) for name in options.format):
-            calibration = training_features(evaluated, model.settings, model) or task.eval_features
+            calibration = training_features(evaluated, model.settings, model) or (task and task.eval_features)
     if "max_loss" in options.given and not task:
-        raise Mistake("{max_loss} needs evaluation data, and {} has no run; give {eval_file}", options.model_dir)
+        raise Mistake("{max_loss} needs evaluation data, and {} has none; give {eval_file}", options.model_dir)
     return Source(name_of(str(options.model_dir)), predictor, model.settings, run, task, calibration)
 
 

@@ -75,16 +75,17 @@ def run_with_defaults(files: ModelFolder) -> dict[str, Any]:
 
 def reopen_evaluation(
     run: dict[str, Any], stored: dict[str, Any], files: ModelFolder, eval_file: str | None = None
-) -> Task:
+) -> Task | None:
     """Reads the evaluation data of a run, or other data in the same way, into a `Task` that it prepares.
 
-    stored is the task.json of the model, and files its ModelFolder. eval_file must exist.
+    Returns None if the run had no evaluation data. stored is the task.json of the model, and files its ModelFolder.
+    eval_file must exist.
     """
     program_settings, task_class = training_of(run["program"])
     settings = _settings_of(program_settings, run, stored).for_evaluation(eval_file)
     path = settings.evaluation_data()
     if path is None:
-        raise Mistake("the run in {} has no evaluation data that can be read; give {eval_file}", run["folder"])
+        return None
     if path and not paths.exists(path):
         raise MissingFile(
             "{}, the evaluation data of the run in {}, does not exist; give {eval_file}", path, run["folder"]
@@ -106,7 +107,8 @@ def training_features(run: dict[str, Any], stored: dict[str, Any], files: ModelF
     level = log.level
     log.setLevel(logging.ERROR)  # what it says of data to evaluate on is not true here
     try:
-        return reopen_evaluation(run, stored, files, file).eval_features
+        task = reopen_evaluation(run, stored, files, file)
+        return task and task.eval_features
     except Mistake:  # such as texts without labels
         return None
     finally:

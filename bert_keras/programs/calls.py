@@ -63,7 +63,7 @@ class TrainedModel(Generic[Opened]):
 
     @property
     def labels(self) -> list[str]:
-        """The labels of the model, in the order of their ids; empty for tasks without labels."""
+        """The labels of the model, of `train_ner` its tags, in the order of their ids; empty for tasks without any."""
         from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
 
         return list((ModelFolder(self.folder).task or {}).get("labels", ()))

@@ -238,6 +238,7 @@ def test_mistakes_in_columns(write, content, message):
         ("{", "train.jsonl line 1: not valid JSON .*; it needs {"),
         ('\n["a"]', 'train.jsonl line 2 object 1: a JSON str instead of an object; it needs {"words":'),
         ('{"form": ["a"]}', 'train.jsonl line 1 has no "words", but form; it needs'),
+        (json.dumps(dict.fromkeys("abcdefghijkl")), 'has no "words", but a, b, c, d, e, f, g, h, i, j and 2 more; it'),
         ('{"words": "a"}', 'train.jsonl line 1: "words" is "a", but must be a list of at least one text$'),
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),
         (

@@ -11,6 +11,7 @@ from bert_keras.programs.model_check.comparison import compare
 from bert_keras.storage import paths
 from bert_keras.tasks import ability_of, program_of
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, example_texts
+from bert_keras.tasks.tables.settings import KINDS
 
 # The largest difference of outputs that rounding explains.
 _TOLERANCE = 1e-4
@@ -48,14 +49,15 @@ def uses(model: ModelFolder) -> Iterator[str]:
     folder = str(model)
     if not model.has_head:
         yield from ("It is an encoder without a head. Train a head on it:", "")
-        yield command_line(["run_classifier.py", "--do_train", f"--init_checkpoint={folder}", "--train_file=your.csv"])
+        yield _to_train("run_classifier", folder)
         return
     settings = model.settings
     if ability_of(settings["task"]).is_fine_tuned:
         for purpose, words in commands_of_model(folder, paths.name(folder.rstrip("/")), settings):
             yield from (purpose, command_line(words))
-        words = ["--do_train", f"--init_checkpoint={folder}", "--train_file=your_file", "--output_dir=trained"]
-        yield from ("Train it further:", command_line([f"{program_of(settings['task'])}.py", *words]))
+        kind = next((kind for kind, task in KINDS.items() if task == settings["task"]), "single_label")
+        flags = [] if kind == "single_label" else [f"--kind={kind}"]
+        yield from ("Train it further:", _to_train(program_of(settings["task"]), folder, *flags))
         return
     task, texts = f"--task={settings['task']}", example_texts(settings["task"])
     yield from ("Try the model:", command_line(["predict.py", task, f"--init_checkpoint={folder}", *texts]))
@@ -66,6 +68,11 @@ def uses(model: ModelFolder) -> Iterator[str]:
     yield from ("Export it:", command_line(words))
 
 
+def _to_train(program: str, folder: str, *flags: str) -> str:
+    words = ["--do_train", f"--init_checkpoint={folder}", "--train_file=your_file", *flags, "--output_dir=trained"]
+    return command_line([f"{program}.py", *words])
+
+
 def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], bool]:
     """Returns lines that compare a model with the library that made it, and whether both agree."""
     package = "sentence_transformers" if model.has_modules else "transformers"
@@ -73,7 +80,9 @@ def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], b
     if missing and is_wanted:
         raise Mistake("{compare} needs {}; install it, or leave the flag out", ", ".join(missing))
     if missing or is_wanted is False:
-        return [f"Not compared: {', '.join(missing) + ' is not installed' if missing else 'not wanted'}."], True
+        return [
+            f"Not compared: {'not wanted' if is_wanted is False else 'not installed: ' + ', '.join(missing)}."
+        ], True
     found = compare(model)
     lines = [f"Compared with {found.library} on {found.num_texts} texts and pairs:"]
     agrees = not found.texts_with_other_tokens and found.difference <= _TOLERANCE

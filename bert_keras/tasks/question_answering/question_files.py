@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 from bert_keras.tasks.tables.column_names import (
@@ -195,8 +195,8 @@ def _answers_of(answers: Any, where: str) -> Any:
 def _check_article(article: dict[str, Any], name: str, place: str, number: int) -> list[int]:
     """Checks an article or a paragraph, and returns the results of `_check_question`."""
     if "paragraphs" not in article and "qas" not in article:
-        found = ", ".join(map(str, article)) or "nothing"
-        raise Mistake("{} is neither an article nor a question, but has {}; {}", place, found[:80], _SHAPE)
+        found = some_of([*article], 10) or "nothing"
+        raise Mistake("{} is neither an article nor a question, but has {}; {}", place, found, _SHAPE)
     where = f"{name} article {number}"
     title = article.get("title")
     where += f' ("{title}")' if isinstance(title, str) else ""

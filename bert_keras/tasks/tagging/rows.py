@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.text.words import Split, split_words
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
@@ -178,7 +178,7 @@ def words_of(row: Mapping[str, Any]) -> list[str] | None:
 def _unusable(row: Mapping[str, Any], place: str) -> Mistake:
     key = usual_name(row, WORD_NAMES)
     if key is None:
-        return Mistake('{} has no "words", but {}; {}', place, ", ".join(row) or "nothing", NEEDED_JSON)
+        return Mistake('{} has no "words", but {}; {}', place, some_of([*row], 10) or "nothing", NEEDED_JSON)
     found = json.dumps(row[key], ensure_ascii=False)[:60]
     return Mistake('{}: "{}" is {}, but must be a list of at least one text', place, key, found)
 
