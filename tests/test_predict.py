@@ -1,6 +1,7 @@
 """predict.py from its command line to its answers."""
 
 import io
+import json
 import math
 import pathlib
 import re
@@ -117,6 +118,11 @@ def test_minimal_pairs_are_scored_and_evaluated(ask, tmp_path, capsys):
     row = capsys.readouterr().out.splitlines()[1].split()
     assert row == ["a", "50.0", "9.5", "90.5", "2"]
     assert ask("score", "--json", folder) == written
+    # A file of BLiMP is one of pairs, too.
+    pairs = [{"sentence_good": "paris", "sentence_bad": "london"}, {"sentence_good": "paris", "sentence_bad": "so"}]
+    (tmp_path / "b.jsonl").write_text("".join(f"{json.dumps(pair)}\n" for pair in pairs), encoding="utf-8")
+    answers = answers_in(ask("score", "--json", f"--input_file={tmp_path / 'b.jsonl'}"))
+    assert [answer["text"] for answer in answers] == ["paris", "london", "so"]
 
 
 def test_flags_reach_the_model(tmp_path, capsys):

@@ -29,10 +29,10 @@ from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import make_flags, read_flags, setting
 from bert_keras.settings.model_files import WORDS, ModelSettings, OpenFacts
 from bert_keras.storage.checks import refuse_fine_tuned
-from bert_keras.storage.paths import is_dir
 from bert_keras.tasks import abilities, ability_of, leading_to_program, predictor_of, settings_of
 from bert_keras.tasks.tables.columns import HEADERS
 from bert_keras.tasks.tables.input_texts import is_table, read_sentences, read_table, read_texts
+from bert_keras.tasks.tables.minimal_pairs import has_pairs
 
 _FINE_TUNED, _PRETRAINED = abilities(is_fine_tuned=True), abilities(is_fine_tuned=False)
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
@@ -122,11 +122,12 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], settings: dict) -
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     is_file, limits = values.input_file and not arguments, read_flags(LimitSettings, values)
     with leading_to_program(settings["task"] if is_file else ""):
-        if is_file and is_table(values.input_file, form):
+        are_pairs = values.task == "score" and is_file and has_pairs(values.input_file)
+        if is_file and (given or not are_pairs) and is_table(values.input_file, form):
             return read_table(values.input_file, form, given, settings)
         if given:
             raise Mistake("--{} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out", next(iter(given)))
-        if values.task == "score" and is_file and is_dir(values.input_file):
+        if are_pairs:
             return read_sentences(values.input_file)
         called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"
         return read_texts(values.input_file, arguments, sys.stdin, form, called, limits)

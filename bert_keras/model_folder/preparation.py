@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.data_prep.text.vocabulary_files import (
+    TOKENIZER_FILE,
     files_of_vocabulary,
     find_casing,
     tokenizer_config_text,
 )
 from bert_keras.model_folder.sentence_transformers import lower_cases_first
 from bert_keras.modeling import BertConfig, check_vocabulary
+from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.files import TokenizerFiles
 from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, Fact, TextRules
 from bert_keras.storage.tokenizer.vocabulary import Tokens
@@ -65,7 +67,9 @@ def find_preparation(
         files.lower_case_first(f"the sentence-transformers config in {files.folder}")
     do_lower_case, strip_accents, lines = find_casing(files, tokens, do_lower_case, strip_accents)
     casing = files.casing.get("do_lower_case")
-    check_vocabulary(tokens, config, do_lower_case, strip_accents, casing and casing.file)
+    # What answers with a head of another library takes no flag for it.
+    casing_file = (casing and casing.file) or (paths.join(files.folder, TOKENIZER_FILE) if files.is_foreign else None)
+    check_vocabulary(tokens, config, do_lower_case, strip_accents, casing_file)
     for line in lines:
         log.info(line)
     longest, reason = longest_sequence(config, trained, files.longest)

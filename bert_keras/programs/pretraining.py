@@ -116,7 +116,8 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
     own = {field.name for field in setting_fields(PretrainingSettings)}
     of_text = set(text_flags.define_flags()) - own - _OF_FILES
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
-    prepare = functools.partial(_build_records, of_text)
+    data = [each for each in (train_data, eval_data) if each is not None]
+    prepare = functools.partial(_build_records, of_text, not all(map(_are_records, data)))
     return call("run_pretraining", settings, prepare, input_file=train_data, eval_file=eval_data)
 
 
@@ -147,15 +148,18 @@ def _to_text(value: Any, where: str) -> Any:
     return value
 
 
+def _are_records(data: Any) -> bool:
+    return isinstance(data, str | os.PathLike) and ending_of(os.fspath(data)) not in _TEXTS
+
+
 def _build_records(
-    of_text: dict[str, Any], path: str, name: str, training: PretrainingSettings, files: DataFiles
+    of_text: dict[str, Any], has_texts: bool, path: str, name: str, training: PretrainingSettings, files: DataFiles
 ) -> str:
     """Builds the examples of text files, and returns the path of their records; a path of records stays."""
-    if ending_of(path) not in _TEXTS:
-        if of_text:
-            raise Mistake(
-                "{} is for texts, but {} are records that were built before; leave it out", min(of_text), name
-            )
+    if _are_records(path):
+        if of_text and not has_texts:
+            message = "{} is for texts, but {} is the name of records, {}; leave it out, or give text files, such as {}"
+            raise Mistake(message, min(of_text), name, path, "folder/*.txt")
         return path
     # Imported here, because training on records does not need the builder of examples.
     from bert_keras.data_prep.corpus.documents import find_text_files

@@ -3,6 +3,7 @@
 import json
 import re
 
+import fine_tuned_models
 import pytest
 from known_models import CASED_TOKENS, TOKENS, write_model
 
@@ -74,6 +75,18 @@ def test_a_cased_vocabulary_keeps_capital_letters(tmp_path, model, messages):
     assert f"keeping capital letters (guessed from the words of {folder / 'vocab.txt'})" in messages
     with pytest.raises(ValueError, match=r"vocab.txt is cased, .* give do_lower_case=False"):
         ModelFolder(folder, do_lower_case=True).check()
+
+
+def test_the_casing_that_a_fine_tuned_folder_lacks_is_asked_for_where_every_program_reads_it(tmp_path):
+    tokens = [token if token.startswith("[") else token.capitalize() for token in fine_tuned_models.TOKENS]
+    names = {"0": "bad", "1": "fair", "2": "good"}
+    folder = fine_tuned_models.write_foreign(tmp_path / "foreign", "classification", tokens=tokens, id2label=names)
+    file = folder / "tokenizer_config.json"
+    file.unlink()
+    with pytest.raises(ValueError, match=re.escape(f"or accents; set do_lower_case to false in {file}")):
+        ModelFolder(folder).check()
+    file.write_text('{"do_lower_case": false}')
+    ModelFolder(folder).check()
 
 
 def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):

@@ -103,6 +103,12 @@ def test_scores_of_any_program(tmp_path):
     file.write_text('{"text": "a0", "log_probability": -1}\n')
     with pytest.raises(ValueError, match='scores.jsonl has no score of "b0", a sentence of x-a; score each sentence'):
         score_minimal_pairs(folder, str(file))
+    # predict.py takes a .tsv only with its folder.
+    (tmp_path / "pairs" / "z.tsv").write_text("a0\tb0\n")
+    with pytest.raises(
+        ValueError, match=f"score each sentence of {folder} .predict.py --task=score --input_file={folder} "
+    ):
+        score_minimal_pairs(f"{folder}/z.tsv", str(file))
     for line in ('{"text": "a0", "log_probability": NaN}', '{"text": "a0"}', "{}", '{"log_probability": 1}'):
         file.write_text(f"{line}\n")
         with pytest.raises(ValueError, match="scores.jsonl line 1 is not the score of a sentence; each line needs"):

@@ -1,5 +1,7 @@
 """Pre-training with a teacher: a student of the second of its two layers, and one of another width."""
 
+import json
+
 import numpy as np
 import pytest
 from pretraining_runs import argv_of, assert_continues, make_files, run
@@ -11,6 +13,7 @@ from training_runs import rows_of
 from bert_keras.cli.flags import run_main
 from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint, weights_by_name
+from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 
 TEACHER = make_config(num_hidden_layers=2)
 
@@ -67,7 +70,16 @@ def test_mistakes(flags, teacher, tmp_path, capsys):
     other = make_config(num_hidden_layers=1, vocab_size=41)
     (tmp_path / "other").mkdir()
     write_teacher(tmp_path / "other", other)
+    # The records name the vocabulary of the student.
+    (tmp_path / "words.txt").write_text("".join(f"word{number}\n" for number in range(40)))
+    digest = vocabulary_digest({f"word{number}": number for number in range(40)})
+    stored = {"vocab_sha256": digest, "settings": {"vocab_file": str(tmp_path / "words.txt")}}
+    flags["input_file"].with_name("train.tfrecord.json").write_text(json.dumps(stored))
+    (tmp_path / "french").mkdir()
+    french = write_teacher(tmp_path / "french", TEACHER)
+    (french / "vocab.txt").write_text("".join(f"mot{number}\n" for number in range(40)))
     mistakes = {
+        f"--teacher={french} has another vocabulary than {tmp_path / 'words.txt'}": {"teacher": french},
         "--cosine_loss_weight has no effect without --teacher": {"teacher": None, "cosine_loss_weight": 2},
         f"--teacher={tmp_path / 'other'} has 41 tokens, but the student has 40": {"teacher": tmp_path / "other"},
     }

@@ -106,11 +106,13 @@ def test_documents_in_memory(tmp_path, of_words, messages):
     pretrain(documents, output_dir=tmp_path / "other", dupe_factor=1, **of_words)
     assert records.name not in os.listdir(tmp_path / "other" / "data")
     # Records and files of text are data, too.
-    pretrain(records, output_dir=tmp_path / "of_records", **of_words)
+    # One may be records, and the other texts with settings of examples.
+    pretrain(records, documents[:2], output_dir=tmp_path / "of_records", dupe_factor=1, **of_words)
     pretrain(records.parent / "train_data-*.jsonl", output_dir=tmp_path / "of_text", dupe_factor=2, **of_words)
     assert os.listdir(tmp_path / "of_text" / "data")[0].removesuffix(".json") == records.name
     with pytest.raises(
-        ValueError, match="^dupe_factor is for texts, but train_data are records that were built before"
+        ValueError,
+        match=r"^dupe_factor is for texts, but train_data is the name of records, .*record; leave it out, or",
     ):
         pretrain(records, output_dir=tmp_path / "new", dupe_factor=2, **of_words)
     with pytest.raises(ValueError, match=r"^missing: vocab_file "):

@@ -92,20 +92,21 @@ class Pretraining:
                 refuse(settings, {"next_sentence_loss_weight": "the records have no sentence task"})
             if settings.deterministic:
                 tf.config.experimental.enable_op_determinism()
-            teacher = None
+            teacher = vocab_file = None
             if settings.do_train:
+                vocab_file = vocabulary_file(settings, records)
                 part_of_batch(settings, strategy)
                 if settings.teacher:
                     from bert_keras.tasks.pretraining.teacher import PretrainingTeacher
 
-                    teacher = PretrainingTeacher(settings, config)
+                    teacher = PretrainingTeacher(settings, config, vocab_file)
                 num_tokens = settings.num_train_steps * settings.train_batch_size * settings.max_seq_length
                 if not settings.pack:  # a batch of packed rows may have any number of rows
                     num_devices = strategy.num_replicas_in_sync
                     settings = take_jit(settings, num_tokens, config, num_devices, has_one_shape=True)
             opened = _Opened(settings, strategy, config, records, eval_records)
             if settings.do_train:
-                opened.claim(run_dir, workers, teacher)
+                opened.claim(run_dir, workers, teacher, vocab_file)
             with initial_seed(settings.seed):
                 loss = taught = opened.build(checkpoint)
                 if teacher:
@@ -243,7 +244,9 @@ class _Opened:
 
         return evaluate
 
-    def claim(self, run_dir: RunDir, workers: Workers, teacher: "PretrainingTeacher | None") -> None:
+    def claim(
+        self, run_dir: RunDir, workers: Workers, teacher: "PretrainingTeacher | None", vocab_file: str | None
+    ) -> None:
         """Claims the run folder, and writes the files into it that users of the weights need."""
         settings, config, records = self.settings, self.config, self.records
         # The files may move, but their order decides that of the examples.
@@ -265,5 +268,5 @@ class _Opened:
                 longest_word = None
             preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
             run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
-        if vocab_file := vocabulary_file(settings, records):
+        if vocab_file:
             run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(vocab_file))

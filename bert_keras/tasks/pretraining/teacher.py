@@ -21,12 +21,13 @@ class PretrainingTeacher:
 
     Args:
         config: that of the student.
+        vocab_file: the vocabulary of its records; None: unknown.
 
     Attributes:
         files: those of the teacher.
     """
 
-    def __init__(self, settings: PretrainingSettings, config: BertConfig) -> None:
+    def __init__(self, settings: PretrainingSettings, config: BertConfig, vocab_file: str | None) -> None:
         path = settings.teacher or ""
         self.files = ModelFolder(path)
         self._checkpoint = self.files.need_checkpoint()
@@ -44,7 +45,7 @@ class PretrainingTeacher:
                 self._config.vocab_size,
                 config.vocab_size,
             )
-        files = self._checkpoint.vocab_file, settings.vocab_file
+        files = self._checkpoint.vocab_file, vocab_file
         vocab, ours = (load_vocab(file) if file else None for file in files)
         check_same_input(path, theirs, vocab, ours, files[1] or "", settings.max_seq_length)
 

@@ -78,10 +78,10 @@ def read_texts(
     return _begun(rows, f"{name} holds no text; give one text a line")
 
 
-def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
-    """Yields each sentence of a folder of minimal pairs once; see `tasks.tables.minimal_pairs`."""
+def read_sentences(path: str) -> Iterator[tuple[str, Text]]:
+    """Yields each sentence of a file or folder of minimal pairs once; see `tasks.tables.minimal_pairs`."""
     sources = {}
-    for paradigm in read_paradigms(folder):
+    for paradigm in read_paradigms(path):
         for pair in paradigm.pairs:
             for sentence in pair:
                 sources.setdefault(sentence, f"{paradigm.name}: {sentence!r}")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
-from bert_keras.storage.inspection import ending_of
+from bert_keras.storage.inspection import ending_of, inspect
 from bert_keras.storage.json_rows import JsonRows
 
 log = logging.getLogger("bert_keras")
@@ -68,6 +68,13 @@ def read_paradigms(path: str | os.PathLike) -> list[Paradigm]:
     return [_read_paradigm(paths.join(path, name), groups) for name in names]
 
 
+def has_pairs(path: str) -> bool:
+    """Returns whether a path is that of a folder, or of a file like those of BLiMP."""
+    if ending_of(path) != ".jsonl" or not paths.is_file(path):
+        return paths.is_dir(path)
+    return b'"sentence_good"' in inspect(path).head.partition(b"\n")[0]
+
+
 def right_pairs(paradigm: Paradigm, scores: Mapping[str, float]) -> list[bool]:
     """Returns, for each pair, whether the good sentence has a higher score than the bad one.
 
@@ -84,6 +91,8 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
     """
     paradigms = read_paradigms(data_file)
     scores = _read_scores(predictions_file)
+    # Alone, a file of two columns is a table for predict.py.
+    scored = (paths.parent(data_file) or ".") if ending_of(data_file) == ".tsv" else data_file
     for paradigm in paradigms:
         for sentence in (sentence for pair in paradigm.pairs for sentence in pair):
             if sentence not in scores:
@@ -93,7 +102,7 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
                     predictions_file,
                     sentence,
                     paradigm.name,
-                    data_file,
+                    scored,
                 )
     found = {paradigm.name: paradigm_accuracy(right_pairs(paradigm, scores)) for paradigm in paradigms}
     by_group: dict[str, list] = {}
