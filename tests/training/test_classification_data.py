@@ -170,6 +170,24 @@ def test_choices_may_be_lists(write):
 
 
 @pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        ("text,A,B,right", "q,so,in,"),
+        ("text,one,two,right", "q,so,in,"),
+        ("text,choices,right", "q,\"['so', 'in']\","),
+        ("text,choices,right", "q,['so' 'in'],"),  # as pandas writes arrays
+    ],
+)
+def test_a_label_may_name_its_choice(write, header, cells):
+    names = header.split(",")[1:-1]
+    labels = ["1", "in", "B", *([names[1]] if len(names) > 1 else [])]
+    train = write("train.csv", "\n".join([header, *(f"{cells}{label}" for label in labels)]))
+    settings = {"kind": "multiple_choice", "choice_columns": tuple(names), "label_column": "right"}
+    data = read(do_train=True, train_file=train, **settings)
+    assert [(row.choices, row.label) for row in data.train] == [(("so", "in"), "1")] * len(labels)
+
+
+@pytest.mark.parametrize(
     ("row", "guess"),
     [
         (
@@ -342,7 +360,10 @@ def test_tensorflow_datasets_that_are_not_installed_are_named(monkeypatch):
 
 def test_labels_and_choices_out_of_range_are_named_by_their_line(write):
     train = write("train.csv", "text,a,b,label", "t,x,y,0", "t,x,y,2")
-    with pytest.raises(ValueError, match=r'^train.csv line 3: label "2" is not one of 0, 1$'):
+    with pytest.raises(
+        ValueError,
+        match=r'^train.csv line 3: the label "2" is none of the 2 choices; give its number from 0, its letter from A, or its',
+    ):
         read(do_train=True, train_file=train, kind="multiple_choice", choice_columns=["a", "b"])
 
 

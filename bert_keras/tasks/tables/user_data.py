@@ -76,6 +76,8 @@ def iterate_own_file(
             cells = {column: row.cells[place] for column, place in places.items()}
             label = labels.read(cells, where, needs_label)
             example = _own_example(cells, number, columns, label, source)
+            if kind == "multiple_choice" and isinstance(label, str):
+                example = dataclasses.replace(example, label=_number_of(label, example.choices, columns.choices))
             other = where if columns.id is None else places_of_ids.setdefault(example.id, where)
             if other != where:
                 raise Mistake('the id "{}" is also in {}; ids must be unique', example.id, other)
@@ -160,8 +162,20 @@ def _own_example(cells: dict[str, Any], number: int, columns: Columns, label: La
 
 def _to_texts(cells: Mapping[str, Any], column: str) -> list[str]:
     """Returns the text of a column, or those of a list in it."""
-    texts = cells[column] if isinstance(cells[column], list) else [cells[column]]
-    return [_to_text({column: text}, column) for text in texts]
+    found = read_list(cells[column]) if isinstance(cells[column], str) else cells[column]
+    is_list = isinstance(found, list) and (found is cells[column] or all(isinstance(text, str) for text in found))
+    return [_to_text({column: text}, column) for text in (cast(list, found) if is_list else [cells[column]])]
+
+
+def _number_of(label: str, texts: Sequence[str], columns: Sequence[str]) -> str:
+    """Returns the number of the right choice, which its text, its column or its letter may name, too."""
+    letters = [chr(ord("A") + number) for number in range(len(texts))]
+    numbers = [str(number) for number in range(len(texts))]
+    for names in (numbers, texts, columns if len(columns) == len(texts) else (), letters):
+        if [*names].count(label) == 1:
+            return str(names.index(label))
+    needed = "give its number from 0, its letter from A, or its text"
+    raise Mistake('the label "{}" is none of the {} choices; {}', label, len(texts), needed)
 
 
 def _to_text(cells: Mapping[str, Any], column: str, may_be_empty: bool = False) -> str:
