@@ -178,13 +178,14 @@ def test_choices_may_be_lists(write):
         ("text,choices,right", "q,['so' 'in'],"),  # as pandas writes arrays
     ],
 )
-def test_a_label_may_name_its_choice(write, header, cells):
+def test_a_label_may_name_its_choice(write, messages, header, cells):
     names = header.split(",")[1:-1]
     labels = ["1", "in", "B", *([names[1]] if len(names) > 1 else [])]
     train = write("train.csv", "\n".join([header, *(f"{cells}{label}" for label in labels)]))
     settings = {"kind": "multiple_choice", "choice_columns": tuple(names), "label_column": "right"}
     data = read(do_train=True, train_file=train, **settings)
     assert [(row.choices, row.label) for row in data.train] == [(("so", "in"), "1")] * len(labels)
+    assert not any("is a list" in message for message in messages)
 
 
 @pytest.mark.parametrize(

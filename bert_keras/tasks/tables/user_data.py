@@ -5,7 +5,7 @@ import dataclasses
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from bert_keras.mistakes import Mistake
@@ -64,7 +64,9 @@ def iterate_own_file(
     places, rows = read_table(table, columns, needs_label, header)
     _check_places(table.path, columns, places)
     labels = LabelReader(columns, kind, table.names if header.answer == YES else [*map(str, range(len(table.names)))])
-    _warn_of_texts(table, [place for column, place in places.items() if column in columns.texts(places)])
+    texts = {place for column, place in places.items() if column in columns.texts(places)}
+    lists = {places[column] for column in columns.choices if column in places}  # which may have lists in their cells
+    _warn_of_texts(table, texts - lists)
     places_of_ids, missing, number = {}, collections.Counter(), 0
     for row in rows:
         if isinstance(row, BadRow):
@@ -123,7 +125,7 @@ def _check_places(path: str, columns: Columns, places: dict[str, int]) -> None:
             )
 
 
-def _warn_of_texts(table: Table, places: Sequence[int]) -> None:
+def _warn_of_texts(table: Table, places: Iterable[int]) -> None:
     """Warns of texts that are probably not what was meant, judged by the first rows."""
     rows = table.first_cells
     for place in places:
