@@ -124,6 +124,11 @@ def test_the_user_may_say_whether_there_is_a_header(read, messages):
             Columns("question", "sentence", "label"),
             '"question" as the text, "sentence" as the second text, "label" as the label',
         ),
+        (
+            "gold_label,sentence1,sentence2",
+            Columns("sentence1", "sentence2", "gold_label"),
+            '"sentence1" as the text, "sentence2" as the second text, "gold_label" as the label',
+        ),
     ],
 )
 def test_columns_are_found_by_their_usual_names(write, messages, header, columns, taken):

@@ -6,7 +6,7 @@ TEXT_NAMES = (
     *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
     *("message", "comment", "tweet", "document", "description"),
 )
-LABEL_NAMES = ("label", "labels", "class", "category", "target", "sentiment", "score", "rating")
+LABEL_NAMES = ("label", "labels", "gold_label", "class", "category", "target", "sentiment", "score", "rating")
 PAIRS = (
     *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
     *(("question1", "question2"), ("question", "sentence"), ("sentence_1", "sentence_2"), ("text1", "text2")),
