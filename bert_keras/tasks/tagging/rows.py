@@ -83,7 +83,7 @@ def _in_lists(rows: Sequence[dict[str, Any]], tag_keys: Sequence[str]) -> Sequen
 
 def _with_lists(row: dict[str, Any], tag_keys: Sequence[str]) -> dict[str, Any]:
     text = row.get(usual_name(row, (*WORD_NAMES, *TEXT_NAMES)) or "")
-    words = text.split() if isinstance(text, str) else text
+    words: Any = text.split() if isinstance(text, str) else text
     if not _are_texts(words) or words_of(row) is not None:
         return row
     for name in row:
