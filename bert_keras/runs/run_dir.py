@@ -202,4 +202,9 @@ def read_run_config(path: str) -> dict[str, Any]:
     config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise Mistake("{} was not written by a run: it needs the keys program and settings", path)
+    folder, before = paths.parent(path), f"{config['settings'].get('output_dir')}/"
+    for name, value in config["settings"].items():
+        if isinstance(value, str) and value.startswith(before) and not paths.exists(value):
+            moved = paths.join(folder, value.removeprefix(before))  # data of a call, in a folder that was moved
+            config["settings"][name] = moved if paths.exists(moved) else value
     return {"facts": {}, **config}  # --run_config takes a file without facts

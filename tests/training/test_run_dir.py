@@ -1,6 +1,7 @@
 """The run folder: its files, rejected folders, and its state after a kill."""
 
 import errno
+import json
 import os
 import pathlib
 import re
@@ -296,3 +297,13 @@ def test_a_run_config_that_is_not_one_is_refused(tmp_path, text, message):
     (tmp_path / "run_config.json").write_text(text)
     with pytest.raises(ValueError, match=f"run_config.json {message}"):
         read_run_config(str(tmp_path / "run_config.json"))
+
+
+def test_the_data_of_a_call_are_found_in_a_folder_that_was_moved(tmp_path):
+    before, now = str(tmp_path / "before"), tmp_path / "now"
+    files = {"train_file": f"{before}/data/a.csv", "eval_file": f"{before}/b.csv", "predict_file": "c.csv"}
+    (now / "data").mkdir(parents=True)
+    (now / "data" / "a.csv").touch()
+    (now / "run_config.json").write_text(json.dumps({"program": "x", "settings": {**files, "output_dir": before}}))
+    settings = read_run_config(str(now / "run_config.json"))["settings"]
+    assert settings == {**files, "output_dir": before, "train_file": str(now / "data" / "a.csv")}

@@ -134,7 +134,7 @@ def read_file(
         if problems:  # here, because the texts are named by another setting than those of classes
             message = "{}: {}; its columns are {}; name the texts with {}"
             raise Mistake(message, path, "; ".join(problems), list_columns(table.names), _texts_of(roles))
-    if table.is_json and second is not None and second in table.names:  # several texts may fit the first
+    if table.is_json and second and second in table.names:  # several texts may fit the first
         table.unfold(second)
     kind = "regression" if score is not None else "single_label"
     examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
