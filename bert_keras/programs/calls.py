@@ -23,6 +23,7 @@ from bert_keras.programs.data import DataFiles
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.settings.fields import Settings, setting_fields
+from bert_keras.settings.groups import RunSettings
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.look import check_files, has_look
 
@@ -167,7 +168,7 @@ def call(
     with naming_arguments(argument_name, verbose) as console:
         arguments = {**actions_of(program.settings, {*arguments, *data}), **arguments, "output_dir": folder}
         settings = program.settings.from_arguments(program.function, arguments)
-        settings = over_run(settings, name)
+        settings = over_run(settings, name) if isinstance(settings, RunSettings) else settings
         contents = {flag: _content(flag, content, program.load().to_file) for flag, content in data.items()}
         try:
             given = {
