@@ -116,7 +116,7 @@ def test_a_signal_at_the_start_ends_the_program(folder, moment):
         (["--model=a=b", "--host=no.such.invalid"], "--host is no.such.invalid, which is not an address of this"),
         (
             ["--model=a={tmp}/versions", "--port=0", "--host=::1"],
-            "2 is a SavedModel alone; give the folder of an export",
+            "2 is only a SavedModel; give the folder of an export",
         ),
         (["--model=a={tmp}/none", "--port=0"], "does not exist; give the folder of a run"),
         (["--model=a={folder}", "--port=0"], "has no task.json, so it is a checkpoint of pre-training; choose"),

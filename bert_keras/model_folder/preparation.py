@@ -67,7 +67,7 @@ def find_preparation(
         files.lower_case_first(f"the sentence-transformers config in {files.folder}")
     do_lower_case, strip_accents, lines = find_casing(files, tokens, do_lower_case, strip_accents)
     casing = files.casing.get("do_lower_case")
-    # What answers with a head of another library takes no flag for it.
+    # No flag sets the casing of a head of another library.
     casing_file = (casing and casing.file) or (paths.join(files.folder, TOKENIZER_FILE) if files.is_foreign else None)
     check_vocabulary(tokens, config, do_lower_case, strip_accents, casing_file)
     for line in lines:

@@ -34,7 +34,7 @@ def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
             TASK_FILE,
         )
     if paths.is_file(paths.join(folder, "saved_model.pb")):
-        return MissingFile("{} is a SavedModel alone; give the folder of an export, which has an export.json", path)
+        return MissingFile("{} is only a SavedModel; give the folder of an export, which has an export.json", path)
     if paths.is_dir(folder):
         found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
     if find_released(paths.name(folder.rstrip("/"))):

@@ -74,7 +74,7 @@ def _with_own_files(settings: PretrainingSettings) -> PretrainingSettings:
     if settings.do_train or settings.run_config or not folder or not paths.is_file(paths.join(folder, RUN_CONFIG)):
         return settings
     own: dict[str, Any] = {"bert_config_file": folder, "vocab_file": None}
-    own |= {"init_checkpoint": None, "allow_partial_checkpoint": False}  # it has all weights of its own
+    own |= {"init_checkpoint": None, "allow_partial_checkpoint": False}  # its checkpoint has all weights
     if {"input_file", "eval_file"} & settings.given:
         own |= {"input_file": None, "eval_file": None}
     elif settings.eval_file:

@@ -154,7 +154,7 @@ def open_model(
         model = ModelFolder(folder, task=of_head[0])
     if (path / _SAVED_MODEL).is_file() and not model.is_export:
         raise Mistake(
-            "{} is a SavedModel alone; give the folder of an export, which has an export.json, or serve the "
+            "{} is only a SavedModel; give the folder of an export, which has an export.json, or serve the "
             "SavedModel with TensorFlow Serving (docs/guides/serve.md shows how)",
             folder,
         )

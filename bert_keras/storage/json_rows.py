@@ -175,7 +175,7 @@ def begins_as_rows(text: str) -> bool:
 
 
 def _rows_of_columns(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the rows of an object of columns, as pandas writes a table unless it is told otherwise; or no row."""
+    """Returns the rows of an object of columns, as pandas writes a table by default; or no row."""
     columns = list(value.values())
     keys = columns[0].keys() if columns and isinstance(columns[0], dict) else ()
     if not all(map(str.isdecimal, keys)) or not all(isinstance(each, dict) and each.keys() == keys for each in columns):

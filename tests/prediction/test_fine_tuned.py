@@ -61,7 +61,7 @@ def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
     with pytest.raises(FileNotFoundError, match=message):
         open_model(tmp_path)
     (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(FileNotFoundError, match="is a SavedModel alone; give the folder of an export"):
+    with pytest.raises(FileNotFoundError, match="is only a SavedModel; give the folder of an export"):
         open_model(tmp_path)
 
 

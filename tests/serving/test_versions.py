@@ -293,8 +293,8 @@ def test_a_saved_model_alone_is_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "1"):
         folder.mkdir(exist_ok=True)
         (folder / "saved_model.pb").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"is a SavedModel alone; .* with TensorFlow Serving"):
+    with pytest.raises(ValueError, match=r"is only a SavedModel; .* with TensorFlow Serving"):
         open_folders({"a": str(tmp_path)}, (), Limits())
     (tmp_path / "saved_model.pb").unlink()
-    with pytest.raises(ValueError, match="1 is a SavedModel alone"):
+    with pytest.raises(ValueError, match="1 is only a SavedModel"):
         open_folders({"a": str(tmp_path)}, (), Limits())

@@ -55,8 +55,7 @@ def uses(model: ModelFolder) -> Iterator[str]:
     if ability_of(settings["task"]).is_fine_tuned:
         for purpose, words in commands_of_model(folder, paths.name(folder.rstrip("/")), settings):
             yield from (purpose, command_line(words))
-        kind = next((kind for kind, task in KINDS.items() if task == settings["task"]), "single_label")
-        flags = [] if kind == "single_label" else [f"--kind={kind}"]
+        flags = [f"--kind={kind}" for kind, task in KINDS.items() if task == settings["task"]]
         yield from ("Train it further:", _to_train(program_of(settings["task"]), folder, *flags))
         return
     task, texts = f"--task={settings['task']}", example_texts(settings["task"])

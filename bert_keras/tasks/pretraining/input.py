@@ -138,7 +138,7 @@ def longest_learned(settings: PretrainingSettings, config: BertConfig) -> int:
 
 
 def _vocabulary_file_of(model: str | None) -> str | None:
-    """Returns the vocabulary of a model; None without any: a model of the original BERT may be a checkpoint alone."""
+    """Returns the vocabulary of a model; None without any: a model of the original BERT may be only a checkpoint."""
     try:
         return ModelFolder(model).vocab_file if model else None
     except (FileNotFoundError, Mistake):

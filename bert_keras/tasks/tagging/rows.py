@@ -75,7 +75,7 @@ def _has_lists(names: Sequence[str], rows: Sequence[Sequence[str]], tag_keys: Se
 def _in_lists(rows: Sequence[dict[str, Any]], tag_keys: Sequence[str]) -> Sequence[dict[str, Any]]:
     """Returns rows with lists of words and tags in place of texts that have a tag for each word between blanks.
 
-    If all of these texts are single words, each is a word of a sentence: the rows stay as they are.
+    If all of these texts are single words, each is a word of a sentence, and nothing changes.
     """
     found = [_with_lists(row, tag_keys) for row in rows]
     return found if any(len(words_of(row) or ()) > 1 for row in found) else rows
