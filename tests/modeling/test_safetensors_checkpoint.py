@@ -201,7 +201,7 @@ class TestWriting:
         [
             ({"resnet/kernel": np.ones(2)}, {}, "the Hugging Face layout has no place for resnet/kernel; leave that"),
             ({"output_weights": np.ones((3, 8)), "output_bias": np.ones(3)}, {},
-             "no class of the Hugging Face layout has the heads masked_lm, next_sentence, classifier together; keep one"),
+             "no class of the Hugging Face layout has the heads masked_lm, next_sentence, classifier together; keep"),
             ({"output_weights": np.ones((3, 8))},
              {"architecture": "BertForSequenceClassification", "labels": ["a", "b"]},
              "2 labels were given, but the head has 3 rows; give one for each"),
