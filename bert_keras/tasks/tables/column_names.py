@@ -14,7 +14,7 @@ PAIRS = (
 )
 QUESTION_NAMES = ("question", "query")
 CONTEXT_NAMES = ("context", "passage", "paragraph")
-# Texts for vectors and for ranking, besides `PAIRS`; columns that begin with "negative" have texts that do not fit.
+# Texts for vectors and for ranking, besides `PAIRS`; `negative_names` finds the columns of texts that do not fit.
 VECTOR_PAIRS = (
     *((query, text) for query in ("anchor", "query") for text in ("positive", "pos")),
     *(("query", "document"), ("query", "doc"), ("query", "text")),

@@ -1,9 +1,10 @@
 """Reads tagged sentences from rows: lists of words, texts with spans, or one word and its sentence in each row."""
 
 import dataclasses
+import itertools
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.corpus.sentences import Sentence
@@ -49,7 +50,7 @@ def read_table(
     rows = iterate_rows(path, None if ending_of(path) in _TABLES else False, text)
     names = [cell.strip() for cell in next(rows).cells]
     source, roles, rows = Source(path, split=split), roles_of(names), list(rows)
-    if {"sentence", "word"} <= set(roles) or not _has_lists(names, [row.cells for row in rows], tag_keys):
+    if {"sentence", "word"} <= set(roles) or not _has_lists(names, (row.cells for row in rows), tag_keys):
         return sentences_of_words(source, names, rows, tag_keys, needs_tags)
     objects = []
     for row in rows:
@@ -63,12 +64,13 @@ def is_table(lines: Sequence[str]) -> bool:
     names = lines[0].split("\t")
     roles, known = set(roles_of(names)), {folded(name) for name in names}
     is_list = "tag" in roles or bool(known & set(SPAN_NAMES))
-    return {"sentence", "word"} <= roles or (is_list and _has_lists(names, [line.split("\t") for line in lines[1:]]))
+    return {"sentence", "word"} <= roles or (is_list and _has_lists(names, (line.split("\t") for line in lines[1:])))
 
 
-def _has_lists(names: Sequence[str], rows: Sequence[Sequence[str]], tag_keys: Sequence[str] = TAG_NAMES) -> bool:
-    """Returns whether the cells of the first row are lists, or those of some of the first have a tag for each word."""
-    first = [dict(zip(names, map(_list_or_text, cells), strict=False)) for cells in rows[:_ROWS_LOOKED_AT]]
+def _has_lists(names: Sequence[str], rows: Iterable[Sequence[str]], tag_keys: Sequence[str] = TAG_NAMES) -> bool:
+    """Returns whether cells of the first row are lists, or a text with a tag for each word; see `_in_lists`."""
+    looked_at = itertools.islice(rows, _ROWS_LOOKED_AT)
+    first = [dict(zip(names, map(_list_or_text, cells), strict=False)) for cells in looked_at]
     return any(isinstance(value, list) for row in _in_lists(first, tag_keys)[:1] for value in row.values())
 
 
@@ -82,9 +84,11 @@ def _in_lists(rows: Sequence[dict[str, Any]], tag_keys: Sequence[str]) -> Sequen
 
 
 def _with_lists(row: dict[str, Any], tag_keys: Sequence[str]) -> dict[str, Any]:
+    if words_of(row) is not None:
+        return row
     text = row.get(usual_name(row, (*WORD_NAMES, *TEXT_NAMES)) or "")
     words: Any = text.split() if isinstance(text, str) else text
-    if not _are_texts(words) or words_of(row) is not None:
+    if not _are_texts(words):
         return row
     for name in row:
         tags = row[name].split() if isinstance(row[name], str) else row[name]
