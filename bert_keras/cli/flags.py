@@ -41,6 +41,8 @@ def parse(
         # python -OO drops docstrings, so `usage` may be None.
         print(f"{as_started(usage or '').strip()}\n{help_of(flag_values, '--helpfull' in wanted)}")
         raise SystemExit(0)
+    command = re.search(r"^ {4}((?:.*\\\n)*.*)$", as_started(usage or ""), re.MULTILINE)
+    example = command and re.sub(r"\\\n *", "", command[1])
     flag_values.set_gnu_getopt(takes_texts)
     try:
         leftover = flag_values(argv)[1:]
@@ -54,6 +56,8 @@ def parse(
         else:
             near = [Setting(name) for name in names_like(error.flagname, [*flag_values])]
             advice = Message("; the nearest: {}", near) if near else ""
+            if takes_texts and example and not near:
+                advice = Message("; an example: {}", example)
         raise Mistake("there is no flag --{}{} ({helpfull} lists all flags)", error.flagname, advice) from None
     except flags.Error as error:
         raise Mistake("{} ({helpfull} lists all flags)", error) from error
@@ -61,12 +65,10 @@ def parse(
         if isinstance(flag.value, str):
             flag.value = local_paths(flag.value, flag.name)
     if leftover and not takes_texts:
-        example = re.search(r"^ {4}((?:.*\\\n)*.*)$", as_started(usage or ""), re.MULTILINE)
-        shown = Message(", as in: {}", re.sub(r"\\\n *", "", example[1])) if example else ""
         raise Mistake(
             '"{}" is not a flag; every argument has the form {name}=value{} ({helpfull} lists all flags)',
             leftover[0],
-            shown,
+            Message(", as in: {}", example) if example else "",
         )
     return leftover
 

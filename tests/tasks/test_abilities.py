@@ -10,6 +10,7 @@ from bert_keras import tasks
 from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINING
 from bert_keras.tasks.graph.text_model import TextModel
 from bert_keras.tasks.predictor import TaskPredictor
+from bert_keras.tasks.reports.commands import example_texts
 
 
 @pytest.mark.parametrize("task", tasks.abilities())
@@ -29,6 +30,11 @@ class TestEveryTask:
         assert (task in TASKS_OF_PRETRAINING) is not ability.is_fine_tuned
         assert hasattr(predictor, "open_pretrained") or not ability.is_pretrained
         assert ability.purpose or not ability.is_exported
+
+    def test_its_commands_have_example_texts(self, task):
+        texts = example_texts(task)
+        assert len(texts) == len({*texts})
+        assert not [text for text in texts if text.startswith(("your one", "your another"))]
 
     def test_a_program_that_needs_one_task_loads_no_other(self, task):
         code = f"import sys; from bert_keras import tasks; tasks.ability_of({task!r}); print(*sys.modules)"

@@ -33,8 +33,8 @@ def commands_of_model(
 def example_texts(task: str) -> list[str]:
     """Returns arguments of predict.py for a question of a task, in words."""
     ability = ability_of(task)
-    names = (*ability.texts[:1], "one text", "another text") if ability.form in LISTS else ability.texts
-    return [f"your {text}" + " with a [MASK]" * ability.has_masks for text in names]
+    texts, listed = (ability.texts[:1], ["one text", "another text"]) if ability.form in LISTS else (ability.texts, [])
+    return [f"your {text}" + " with a [MASK]" * ability.has_masks for text in texts] + listed
 
 
 def commands_of_classifier(
