@@ -178,6 +178,21 @@ def test_queries_and_their_texts(write, look):
     assert "all texts fit their queries" in look(run_reranker, "--train_file=b.csv")[2]
 
 
+@pytest.mark.parametrize(
+    ("program", "setting", "content", "expected"),
+    [
+        (run_reranker, "eval_file", "query,positive\na,b\n", "so every model would be perfect"),
+        (run_reranker, "eval_file", "query,text,score\na,b,0\n", 'the query "a" has no text that fits'),
+        (run_sentence_vectors, "eval_file", "text\na\nb\n", "has only texts"),
+        (run_sentence_vectors, "train_file", "text,text_pair,score\na,b,0\n", "all scores are 0"),
+        (run_sentence_vectors, "train_file", "text,text_pair\na,b\na,c\n", "same first or the same second text"),
+    ],
+)
+def test_a_look_finds_data_that_nothing_can_be_learned_from(program, setting, content, expected, write, look):
+    write("a.csv", content)
+    assert expected in look(program, f"--{setting}=a.csv")[2]
+
+
 def test_vectors(write, look):
     write("a.csv", "sentence1,sentence2,score\na b,c,1\nd,e f g,4\nd,e f g,2\n")
     write("b.txt", "one\ntwo words\n")

@@ -111,17 +111,24 @@ def _column_of_scores(table: Table) -> str | None:
     return None if negative_names(table.names) else usual_name(table.names, RELEVANCE_NAMES)
 
 
-def check_trainable(queries: Queries) -> None:
-    """Refuses queries that teach nothing: all texts fit, or none."""
-    values = [relevance for texts in queries.texts.values() for relevance in texts.values()]
-    if not any(values):
+def check_queries(queries: Queries, name: str, is_mining: bool = False) -> None:
+    """Refuses queries, those of the setting `name`, that teach nothing, or on which every model would be perfect.
+
+    `is_mining`: texts that do not fit are not added yet.
+    """
+    without = [query for query, texts in queries.texts.items() if not any(texts.values())]
+    if name == "train_file" and len(without) == len(queries.texts):
         raise Mistake("{}: no text fits its query; give texts with a score above 0", queries.path)
-    if not queries.has_wrong_texts:
+    if name == "eval_file" and without:
         raise Mistake(
-            "{}: all texts fit their queries, but training needs texts that do not; give {label_column}, columns such "
-            "as negative, or {mine_negatives}",
-            queries.path,
+            '{}: the query "{}" has no text that fits; add one, or remove the query', queries.path, without[0]
         )
+    needed = {
+        "train_file": "but training needs texts that do not; give {label_column}, columns such as negative, or ",
+        "eval_file": "so every model would be perfect; give texts that do not fit, or ",
+    }
+    if name in needed and not (is_mining or queries.has_wrong_texts):
+        raise Mistake("{}: all texts fit their queries, " + needed[name] + "{mine_negatives}", queries.path)
 
 
 def pair_features(

@@ -21,7 +21,7 @@ from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.dry_run.opening import files_used
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.reports.page import Findings
-from bert_keras.tasks.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
+from bert_keras.tasks.reranking.data import Queries, check_queries, list_features, pair_features, read_queries
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
 from bert_keras.tasks.reranking.settings import RerankerSettings
@@ -74,6 +74,7 @@ class Reranking(Task):
             # An evaluation has the texts of its file, unless all of them fit.
             if vectors and (name == "train_file" or name == "eval_file" and not queries.has_wrong_texts):
                 queries = mine_negatives(queries, vectors, settings.num_mined_negatives)
+            check_queries(queries, name)
             return queries
 
         self._eval, self._predict, train = read("eval_file"), read("predict_file"), read("train_file")
@@ -85,10 +86,8 @@ class Reranking(Task):
         parts = (("train", train), ("eval", self._eval))
         self.texts = {part: queries.placed for part, queries in parts if queries}
         if train:
-            check_trainable(train)
             self._prepare_training(train)
         if self._eval:
-            self._check_evaluation(self._eval)
             self.eval_features = self._rows(_pairs_of(self._eval), "the evaluation data")
         if self._predict:
             self.predict_features = self._rows(self._predict.rows, "the data to predict")
@@ -108,19 +107,6 @@ class Reranking(Task):
                 "loss: bce; an example is a query with a text, and a score of %g means that it fits", relevance.max()
             )
         self.num_train_examples = len(self.train_features["input_ids"])
-
-    def _check_evaluation(self, queries: Queries) -> None:
-        for query, texts in queries.texts.items():
-            if not any(texts.values()):
-                raise Mistake(
-                    '{}: the query "{}" has no text that fits; add one, or remove the query', queries.path, query
-                )
-        if not queries.has_wrong_texts:
-            raise Mistake(
-                "{}: all texts fit their queries, so every model would be perfect; give texts that do not fit, or "
-                "{mine_negatives}",
-                queries.path,
-            )
 
     def _rows(self, rows: list[tuple[str, str]], what: str) -> dict[str, np.ndarray]:
         features = pair_features(rows, self._tokenizer, self.max_seq_length, what)
