@@ -85,6 +85,12 @@ class Task:
     baseline = functools.cached_property(lambda self: {})
     page_examples = functools.cached_property(lambda self: [])
 
+    def _tell_data(self, train: Any, evaluated: Any) -> None:
+        """Sets `facts` and `texts` from the data of the two files, which have a `digest` and are `placed`, or None."""
+        found = {part: data for part, data in (("train", train), ("eval", evaluated)) if data}
+        self.facts = {f"{part}_file_sha256": data.digest for part, data in found.items()}
+        self.texts = {part: data.placed for part, data in found.items()}
+
     @classmethod
     def reopened(cls, settings: Any, files: Any, stored: dict[str, Any]) -> "Task":
         """Makes the task of a run again to evaluate its model, given the ModelFolder and the task.json of the model."""

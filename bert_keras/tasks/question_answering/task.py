@@ -118,16 +118,7 @@ class QuestionAnswering(Task):
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if self._answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline) if self._eval else ()
-        self.facts = {
-            f"{name}_sha256": questions.digest
-            for name, questions in (("train_file", self._train), ("eval_file", self._eval))
-            if questions
-        }
-
-    @property
-    def texts(self) -> dict[str, list[Placed]]:
-        parts = (("train", self._train), ("eval", self._eval))
-        return {part: questions.placed for part, questions in parts if questions}
+        self._tell_data(self._train, self._eval)
 
     def describe(self) -> dict[str, Any]:
         return {

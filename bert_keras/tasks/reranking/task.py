@@ -78,13 +78,7 @@ class Reranking(Task):
             return queries
 
         self._eval, self._predict, train = read("eval_file"), read("predict_file"), read("train_file")
-        self.facts = {
-            f"{name}_sha256": queries.digest
-            for name, queries in (("train_file", train), ("eval_file", self._eval))
-            if queries
-        }
-        parts = (("train", train), ("eval", self._eval))
-        self.texts = {part: queries.placed for part, queries in parts if queries}
+        self._tell_data(train, self._eval)
         if train:
             self._prepare_training(train)
         if self._eval:

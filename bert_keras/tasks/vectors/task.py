@@ -61,10 +61,7 @@ class SentenceVectors(Task):
         # None for each action that the run leaves out; the methods below run only for the others.
         texts: list[Any] = [found.get(name) for name in ACTIONS]
         self._train, self._eval, self._predict = texts
-        self.texts = {
-            part: found[name].placed for part, name in (("train", "train_file"), ("eval", "eval_file")) if name in found
-        }
-        self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
+        self._tell_data(self._train, self._eval)
 
         def features(name: str) -> dict[str, np.ndarray]:
             rows = found[name].rows
