@@ -27,7 +27,6 @@ class Choice(SingleLabel):
     kind = "multiple_choice"
     metrics = ("accuracy",)
     has_one = False
-    can_be_calibrated = False
     has_windows = False
     no_effect: ClassVar = {
         "pack": "the choices of an example are rows that are compared with each other",
@@ -144,7 +143,6 @@ class Number(SingleLabel):
     confidence_name = "difference"
     has_classes = False
     has_one = False
-    can_be_calibrated = False
     no_effect: ClassVar = {
         "class_weights": "it is for data with one label each, but these are regression",
         "calibrate": "it divides the logits of classes, but these data are regression",

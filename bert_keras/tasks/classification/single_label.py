@@ -29,7 +29,6 @@ class SingleLabel:
         confidence_name: the name of `errors` in reports.
         has_classes: whether answers are probabilities of classes.
         has_one: whether an example has exactly one class, which can have a weight.
-        can_be_calibrated: whether the head can be divided by a temperature.
         has_windows: whether long texts can be read in windows, and examples can share a row.
         no_effect: settings that change nothing in training, with the reasons.
     """
@@ -40,7 +39,6 @@ class SingleLabel:
     confidence_name: ClassVar[str] = "confidence"
     has_classes: ClassVar[bool] = True
     has_one: ClassVar[bool] = True
-    can_be_calibrated: ClassVar[bool] = True
     has_windows: ClassVar[bool] = True
     no_effect: ClassVar[Mapping[str, str]] = {}
 

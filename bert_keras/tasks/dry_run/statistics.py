@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import Key, find_contradictions, find_shared, key_of
-from bert_keras.mistakes import Message, some_of
+from bert_keras.mistakes import Message, shortened, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
-_LONGEST_SHOWN, _LONGEST_LABEL = 110, 40
+_LONGEST_SHOWN = 110
 SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{SIGNS}]|[^\s{SIGNS}]+")
 _UNEVEN = 10
@@ -68,7 +68,7 @@ def numbers(values: Sequence[float]) -> str:
 def shown(text: str) -> str:
     """Returns a text in quotes and on one line; a long one is cut."""
     line = " ".join(text.split())
-    return f'"{line}"' if len(line) <= _LONGEST_SHOWN else f'"{line[:_LONGEST_SHOWN]}..."'
+    return f'"{shortened(line, _LONGEST_SHOWN)}"'
 
 
 def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None = None) -> None:
@@ -90,8 +90,7 @@ def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None 
 
 
 def _in_short(label: Any) -> str:
-    name = ", ".join(label) if isinstance(label, tuple) else str(label)
-    return name if len(name) <= _LONGEST_LABEL else f"{name[:_LONGEST_LABEL]}..."
+    return shortened(", ".join(label) if isinstance(label, tuple) else str(label))
 
 
 def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake, Remedy, Setting
+from bert_keras.mistakes import Mistake, Remedy, Setting, shortened
 from bert_keras.prediction.arguments import check_top_k, shown
 from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
@@ -145,7 +145,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         if not num_masks:
             written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
             hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
-            raise Mistake("{} has no {}: {}; {}", source, MASK, _shown(text), hint)
+            raise Mistake('{} has no {}: "{}"; {}', source, MASK, shortened(text, 60), hint)
         self.limits.check("max_masks", num_masks, source, MASK)
         ids = fit_text(ids, self.room, self.long, source)
         num_cut = num_masks - ids.count(mask_id)
@@ -240,7 +240,3 @@ def _append(sentence: str, token: str) -> str:
     if token.startswith("##") and token != "##" and sentence.strip():
         return sentence.rstrip() + token[2:]
     return sentence + token
-
-
-def _shown(text: str) -> str:
-    return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
-from bert_keras.mistakes import Mistake, some_of
+from bert_keras.mistakes import Mistake, shortened, some_of
 from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 from bert_keras.tasks.tables.column_names import (
@@ -82,7 +82,7 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
     is_json, text = look_for_rows(path, _NEEDED)
     if is_json:
         found = JsonRows(path, _NEEDED, text)
-        return found.path, _objects_of(found)
+        return found.path, ((f"{found.path} {found.place(line)}", row) for line, row in found.objects())
     table = Table(path, text)
     names = tuple(name for name in table.names if folded(name) in QUESTION_NAMES)
     if not names:
@@ -94,13 +94,6 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
         )
     rows = without_bad_rows(table.name, table.rows())
     return path, ((f"{path} {table.place(row.line)}", _values_of(table, row)) for row in rows)
-
-
-def _objects_of(rows: JsonRows) -> Iterator[tuple[str, dict[str, Any]]]:
-    for line, row in rows:
-        if isinstance(row, Mistake):
-            raise row
-        yield f"{rows.path} {rows.place(line)}", row
 
 
 def _values_of(table: Table, row: Row) -> dict[str, Any]:
@@ -130,7 +123,7 @@ def _of_cell(name: str, cell: str, place: str) -> Any:
     raise Mistake(
         '{}: the answers are {}, but must be JSON such as {{"text": ["1954"], "answer_start": [36]}}',
         place,
-        _shown(cell),
+        shortened(json.dumps(cell)),
     )
 
 
@@ -187,7 +180,7 @@ def _answers_of(answers: Any, where: str) -> Any:
         raise Mistake(
             '{} has {} for "answers", which must be a list, or lists "text" and "answer_start" of the same length',
             where,
-            _shown(answers),
+            shortened(json.dumps(answers)),
         )
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
@@ -272,15 +265,12 @@ def _use_whole_number(holder: Any, key: str) -> None:
 def _value(holder: Any, key: str, kind: type, where: str) -> Any:
     """Returns the value of a key, after checking that it exists and has the right type."""
     if not isinstance(holder, dict):
-        raise Mistake('{} is {} where an object with the key "{}" is needed; {}', where, _shown(holder), key, _SHAPE)
+        found = shortened(json.dumps(holder))
+        raise Mistake('{} is {} where an object with the key "{}" is needed; {}', where, found, key, _SHAPE)
     if key not in holder:
         raise Mistake('{} lacks "{}"; {}', where, key, _SHAPE)
     value = holder[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise Mistake('{} has {} for "{}", which must be {}', where, _shown(value), key, _TYPE_NAMES[kind])
+        found = shortened(json.dumps(value))
+        raise Mistake('{} has {} for "{}", which must be {}', where, found, key, _TYPE_NAMES[kind])
     return value
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.mistakes import Given, Message, Mistake, closest
+from bert_keras.mistakes import Given, Message, Mistake, closest, shortened
 from bert_keras.storage.csv_rows import Row
 from bert_keras.tasks.tables.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES, folded, usual_pair
 from bert_keras.tasks.tables.guesses import guess_columns
@@ -20,7 +20,6 @@ HEADERS = ("auto", "true", "false")
 REPEATED_HEADER = "the row names the columns again, as in joined files; remove it"
 
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
-_LONGEST_SHOWN = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +126,7 @@ def without_names(
         text = "{}: {}the first row is data, because {}, so columns have numbers, from 0; a guess is {}{}"
         return Mistake(text, *intro, header.reason, Given({"has_header": "false", **guess}), candidates)
     rows = [row.cells for row in (table.header, *table.first_rows[:1]) if isinstance(row, Row)]
-    shown = [", ".join(f'"{_shown(cell.strip())}"' for cell in row) for row in rows]
+    shown = [", ".join(f'"{shortened(cell.strip())}"' for cell in row) for row in rows]
     if len(rows) > 1 and names_columns([cell.strip() for cell in rows[1]], None):
         return Mistake("{}: row 2 names the columns ({}); remove row 1 ({})", table.path, *reversed(shown))
     if rows and rows[0][0].startswith("__label__"):
@@ -212,11 +211,7 @@ def read_table(
 
 def list_columns(columns: Sequence[str]) -> str:
     """Returns column names for a message; long names, which are data rather than names, are truncated."""
-    return ", ".join(map(_shown, columns))
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
+    return ", ".join(map(shortened, columns))
 
 
 def _existing(given: Columns, names: Sequence[str]) -> tuple[str | None, ...]:

@@ -35,11 +35,7 @@ def read_json(
 ) -> list[Sentence]:
     """Reads the sentences of rows of JSON, see `read_conll`; `text` is their content if it is read."""
     found = JsonRows(path, NEEDED_JSON, text)
-    rows = []
-    for line, row in found:
-        if isinstance(row, Mistake):
-            raise row
-        rows.append((line, row))
+    rows = list(found.objects())  # only then, their unit is known
     return sentences_of_objects(Source(found.path, found.unit, split), rows, tag_keys, needs_tags)
 
 
