@@ -223,6 +223,7 @@ def test_mistakes_name_the_line(read, row, message):
             "context,question,answers\na,b,[c]\n",
             'line 2: the answers are "[c]", but must be JSON such as {"text"',
         ),
+        (f"context,question,answers\na,b,{'[' * 100_000}\n", "but must be JSON such as"),
     ],
 )
 def test_mistakes_in_tables(read, content, message):

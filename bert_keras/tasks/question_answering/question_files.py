@@ -6,7 +6,6 @@ of texts or of objects with "text" and "answer_start", or one object with a list
 the context does not answer the question. Rows are in JSON, see `JsonRows`, or in a table.
 """
 
-import ast
 import itertools
 import json
 import logging
@@ -28,7 +27,7 @@ from bert_keras.tasks.tables.column_names import (
     folded,
 )
 from bert_keras.tasks.tables.header import TRUTH_VALUES
-from bert_keras.tasks.tables.labels import without_arrays
+from bert_keras.tasks.tables.labels import read_value, without_arrays
 from bert_keras.tasks.tables.tables import Table, without_bad_rows
 
 log = logging.getLogger("bert_keras")
@@ -115,16 +114,10 @@ def _of_cell(name: str, cell: str, place: str) -> Any:
         return cell.strip() or None
     if folded(name) not in ANSWERS_NAMES or cell.strip()[:1] not in ("[", "{", "("):
         return cell
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            return parse(without_arrays(cell))
-        except (ValueError, SyntaxError):
-            pass
-    raise Mistake(
-        '{}: the answers are {}, but must be JSON such as {{"text": ["1954"], "answer_start": [36]}}',
-        place,
-        shortened(json.dumps(cell)),
-    )
+    if (answers := read_value(without_arrays(cell))) is None:
+        needed = 'must be JSON such as {"text": ["1954"], "answer_start": [36]}'
+        raise Mistake("{}: the answers are {}, but {}", place, shortened(json.dumps(cell)), needed)
+    return answers
 
 
 def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, dict[str, Any], int]:
