@@ -10,7 +10,7 @@ from typing import Any
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
-from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task
+from bert_keras.tasks.benchmarks.glue import GlueTask, find_task, task_of_tfds
 from bert_keras.tasks.benchmarks.glue_files import read_glue
 from bert_keras.tasks.benchmarks.tfds import read_tfds
 from bert_keras.tasks.classification.held_out import hold_out, hold_out_for_calibration
@@ -179,29 +179,27 @@ def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tup
 
 def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:
     """Reads one of the user's files; ignores labels in a file to predict."""
+    columns, kind = _columns_of(settings), getattr(settings, "kind", "single_label")
     needs_label = flag not in ("predict_file", "unlabeled_file")
-    label = settings.label_column if needs_label else None
-    columns = Columns(settings.text_column, settings.text_pair_column, label, settings.id_column)
-    kind = "single_label"
-    if isinstance(settings, ClassifierSettings):
-        kind, choices = settings.kind, tuple(settings.choice_columns)
-        columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
+    if not needs_label:
+        columns = dataclasses.replace(columns, label=None)
     table = Table(getattr(settings, flag))
     return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, settings.has_header)
+
+
+def _columns_of(settings: ClassifierSettings | LabelCheckSettings) -> Columns:
+    columns = (settings.text_column, settings.text_pair_column, settings.label_column, settings.id_column)
+    separator, choices = getattr(settings, "label_separator", None), getattr(settings, "choice_columns", ())
+    return Columns(*columns, separator, tuple(choices))
 
 
 def _read_tfds(
     settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None
 ) -> ClassificationData:
     name = settings.tfds or ""
-    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
-    splits = ("train", settings.tfds_eval_split, settings.tfds_predict_split)
-    if task is not None:
-        splits = ("train", "dev", "test")
-    columns = None
-    if task is None:
-        text, pair, label, id_ = (getattr(settings, f"{name}_column") for name in ("text", "text_pair", "label", "id"))
-        columns = Columns(text, pair, label, id_, settings.label_separator)
+    task = task_of_tfds(name)
+    splits = ("train", "dev", "test") if task else ("train", settings.tfds_eval_split, settings.tfds_predict_split)
+    columns = None if task else _columns_of(settings)
     names = []
 
     def read(split: str) -> list[Example]:

@@ -7,7 +7,6 @@ from typing import Any
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.classification.data import (
-    ClassificationData,
     check_files,
     read_classification_data,
     read_own,
@@ -56,19 +55,14 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
 
 
 def _look_at_known_task(settings: ClassifierSettings, together: Findings, is_whole: bool) -> list[Findings]:
+    files = []
     with together.reading():
         data = read_classification_data(settings, None)
-        if is_whole:
-            return _describe_splits(settings, data, together)
-    return []
-
-
-def _describe_splits(settings: ClassifierSettings, data: ClassificationData, together: Findings) -> list[Findings]:
-    files, tokenizer = [], open_tokenizer(settings, settings.init_checkpoint)
-    for examples in (data.train, data.dev, data.test):
-        if examples:
-            files.append(Findings(examples[0].source.rsplit(" ", 2)[0]))
-            _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind.kind), tokenizer)
+        tokenizer = open_tokenizer(settings, settings.init_checkpoint) if is_whole else None
+        for examples in (data.train, data.dev, data.test) if is_whole else ():
+            if examples:
+                files.append(Findings(examples[0].source.rsplit(" ", 2)[0]))
+                _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind.kind), tokenizer)
     return files
 
 

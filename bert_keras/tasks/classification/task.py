@@ -15,7 +15,7 @@ from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
-from bert_keras.mistakes import Message, NotFinite
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.losses import Loss
@@ -27,7 +27,7 @@ from bert_keras.tasks.classification.kinds import class_weights_of
 from bert_keras.tasks.classification.labels import ERRORS
 from bert_keras.tasks.classification.report.files import write_calibration, write_evaluation, write_predictions
 from bert_keras.tasks.classification.settings import ClassifierSettings
-from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.finetuning.task import Task, finite_logits
 from bert_keras.tasks.reports.commands import commands_of_classifier
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example
@@ -133,7 +133,7 @@ class Classification(Task):
         return self.data.kind.make_loss(config, self.class_weights)
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        losses = self.data.kind.losses(_logits(outputs), self.eval_features)
+        losses = self.data.kind.losses(finite_logits(outputs), self.eval_features)
         size = self._eval_batch_size
         answers = self.answers(outputs, self.eval_features)
         metrics = {"loss": float(losses.mean()), **self._judge(self.data.kind.decide(answers))}
@@ -165,7 +165,7 @@ class Classification(Task):
 
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """One temperature for all classes, or one for each of several labels. Also finds what label sets need."""
-        logits, truth = _logits(outputs), self.data.kind.targets(self.data.calibration or ())
+        logits, truth = finite_logits(outputs), self.data.kind.targets(self.data.calibration or ())
         columns = self.data.kind.parts(logits.shape[-1])
 
         def nll(temperature: float, part: Any) -> float:
@@ -230,7 +230,7 @@ class Classification(Task):
         Raises:
             ValueError: a logit is not finite.
         """
-        values = self.data.kind.values(_logits(outputs))
+        values = self.data.kind.values(finite_logits(outputs))
         index = features["example_index"]
         sums = np.zeros((index[-1] + 1, *values.shape[1:]))
         np.add.at(sums, index, values)
@@ -301,17 +301,3 @@ def _with_label_weights(
         if features is not None
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns the logits as float64; refuses numbers that are not finite."""
-    logits = outputs["logits"].astype(np.float64)
-    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
-    if not is_finite.all():
-        raise NotFinite(
-            "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
-            "{learning_rate}",
-            np.sum(~is_finite),
-            len(logits),
-        )
-    return logits

@@ -15,12 +15,11 @@ from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
 from bert_keras.modeling.losses import Loss
 from bert_keras.settings.groups import TeacherSettings
 from bert_keras.tasks import settings_of
+from bert_keras.tasks.ability import IDS
 from bert_keras.tasks.distillation.loss import DistillationLoss
 from bert_keras.tasks.distillation.recipe import Recipe, check_same_input, recipe_of
 
 log = logging.getLogger("bert_keras")
-
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Teacher:
         """Returns a function of the features of a batch that returns the outputs: a Keras model if not an export."""
         if self.files.checkpoint is None:
             exported = open_exported(self.files.folder)
-            return lambda features: exported({name: features[name] for name in _INPUTS})
+            return lambda features: exported({name: features[name] for name in IDS})
         with weights_to_load():
             model = make_network(self.files.config).model
         weights, checkpoint = weights_by_name(model), self.files.need_checkpoint()

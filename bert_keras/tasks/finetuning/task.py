@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras.engine.evaluation_pass import Infer
 from bert_keras.engine.report import in_words
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, NotFinite
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
@@ -159,6 +159,20 @@ class Task:
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
         """Writes the predictions for `predict_features` into the run folder; returns them for Python."""
         raise NotImplementedError
+
+
+def finite_logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the logits as float64; refuses numbers that are not finite."""
+    logits = outputs["logits"].astype(np.float64)
+    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
+    if not is_finite.all():
+        raise NotFinite(
+            "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
+            "{learning_rate}",
+            np.sum(~is_finite),
+            len(logits),
+        )
+    return logits
 
 
 def _listed(values: Any) -> str:

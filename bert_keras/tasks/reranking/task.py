@@ -12,14 +12,14 @@ from bert_keras.evaluation.html_report import join, note, text_list
 from bert_keras.evaluation.intervals import interval_of_shares
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake, NotFinite
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, MultipleChoiceModel
 from bert_keras.modeling.losses import Loss
 from bert_keras.prediction import Vectorizer
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.dry_run.opening import files_used
-from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.finetuning.task import Task, finite_logits
 from bert_keras.tasks.reports.page import Findings
 from bert_keras.tasks.reranking.data import Queries, check_queries, list_features, pair_features, read_queries
 from bert_keras.tasks.reranking.losses import ListwiseLoss
@@ -124,7 +124,7 @@ class Reranking(Task):
     def _by_query(self, outputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Returns the scores and the relevance of the texts of each query."""
         relevance = [np.array(list(texts.values())) for texts in self._queries().values()]
-        return np.split(_scores(outputs), np.cumsum([len(gains) for gains in relevance])[:-1]), relevance
+        return np.split(finite_logits(outputs)[:, 0], np.cumsum([len(gains) for gains in relevance])[:-1]), relevance
 
     def _queries(self) -> dict[str, dict[str, float]]:
         return self._eval.texts if self._eval else {}
@@ -172,20 +172,9 @@ class Reranking(Task):
         return scores.tolist()
 
     def _shown(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
-        return scipy.special.expit(_scores(outputs)) if self._loss == "bce" else _scores(outputs)
+        scores = finite_logits(outputs)[:, 0]
+        return scipy.special.expit(scores) if self._loss == "bce" else scores
 
 
 def _pairs_of(queries: Queries) -> list[tuple[str, str]]:
     return [(query, text) for query, texts in queries.texts.items() for text in texts]
-
-
-def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns the logits as float64 [N]; refuses numbers that are not finite."""
-    logits = outputs["logits"].astype(np.float64)[:, 0]
-    if not np.isfinite(logits).all():
-        raise NotFinite(
-            "the model's scores of {:,} of {:,} texts are not finite numbers; train again with a lower {learning_rate}",
-            np.sum(~np.isfinite(logits)),
-            len(logits),
-        )
-    return logits

@@ -8,6 +8,7 @@ import numpy as np
 
 from bert_keras.data_prep.text.places import locate, place_rows
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.tasks.ability import IDS
 from bert_keras.tasks.classification.data import ClassificationData
 from bert_keras.tasks.finetuning.why import SeenWord, seen_words, strongest, weights_of_words
 from bert_keras.tasks.tables.encoding import starts_of_rows
@@ -78,7 +79,7 @@ class WordsOfErrors:
         if not hidden:
             return [""] * len(places)
         rows_to_hide = [row for row, _ in hidden]
-        features = {name: self._features[name][rows_to_hide] for name in ("input_ids", "input_mask", "segment_ids")}
+        features = {name: self._features[name][rows_to_hide] for name in IDS}
         for input_ids, (_, positions) in zip(features["input_ids"], hidden, strict=True):
             input_ids[positions] = self._tokenizer.vocab["[MASK]"]
         without = iter(scores_of(features))
