@@ -176,6 +176,9 @@ def test_queries_and_their_texts(write, look):
     assert 'texts 8, of which the first are 1: "query 0" | "fits 0"' in report
     write("b.csv", "query,positive\na,b\n")
     assert "all texts fit their queries" in look(run_reranker, "--train_file=b.csv")[2]
+    write("c.csv", "query,positive,negative\na,b,c\nquery 2,b,c\n")
+    report = look(run_reranker, "--train_file=a.csv", "--eval_file=c.csv")[1]
+    assert "1 of the 2 texts of c.csv are also in a.csv, such as line 3 (line 4 there)" in report
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_vectors(write, look):
     status, report, mistake = look(run_sentence_vectors, "--train_file=a.csv", "--predict_file=b.txt")
     assert (status, mistake) == (0, "")
     assert 'scores 3, of which the first are 1.0: "a b" | "c"' in report
-    assert "words median 3, 95 % up to 3, longest 3 (row 2) (the longer text)" in report
+    assert "words median 3, 95 % up to 3, longest 3 (line 3) (the longer text)" in report
     assert 'texts 2, of which the first are "one" "two words"' in report
     write("a.csv", "sentence1,sentence2,score\na,b,1\n,b,2\nc,d\ne,,3\n")
     status, report, mistake = look(run_sentence_vectors, "--train_file=a.csv")

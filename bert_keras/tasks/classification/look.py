@@ -123,7 +123,7 @@ def _describe(
 ) -> Texts:
     """Adds what a file holds: examples, labels, lengths and equal texts."""
     kind = LABELS[settings.kind if isinstance(settings, ClassifierSettings) else "single_label"]()
-    texts = Texts(found.path, (example.texts for example in examples), [example.source for example in examples])
+    texts = Texts(found.path, [example.placed for example in examples])
     add_examples(found, map(_shown, examples[:3]), len(examples))
     labels = [example.label for example in examples]
     if None not in labels:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.text.same_text import Key, find_contradictions, find_shared, key_of
+from bert_keras.data_prep.text.same_text import Key, Placed, find_contradictions, find_shared
 from bert_keras.mistakes import Message, shortened, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
@@ -28,10 +28,10 @@ class Texts:
         sources: the place of each example, such as "dev.csv line 41".
     """
 
-    def __init__(self, path: str, texts: Iterable[Sequence[str]], sources: Sequence[str]) -> None:
+    def __init__(self, path: str, placed: Sequence[Placed]) -> None:
         self.name = paths.name(path)
-        self.keys: list[Key] = [key_of(of_example) for of_example in texts]
-        self.sources = [source.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for source in sources]
+        self.keys = [each.key for each in placed]
+        self.sources = [each.place.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for each in placed]
 
 
 def num_words(text: str) -> int:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.dry_run.findings import Findings
@@ -68,8 +69,8 @@ def _read(found: Findings, settings: SquadSettings, is_whole: bool) -> list[Text
 
 
 def _describe(found: Findings, examples: Sequence[SquadExample], answers: Mapping[str, Sequence[Any]]) -> Texts:
-    pairs = [(example.question, example.passage.text) for example in examples]
-    texts = Texts(found.path, pairs, [f'question "{example.question_id}"' for example in examples])
+    pairs = [(f'question "{each.question_id}"', (each.question, each.passage.text)) for each in examples]
+    texts = Texts(found.path, [Placed(key_of(pair), place) for place, pair in pairs])
     first = (_shown(example, answers[example.question_id]) for example in examples[:3])
     add_examples(found, first, len(examples), "questions")
     num_answered = sum(bool(answers[example.question_id]) for example in examples)

@@ -23,9 +23,7 @@ def _read(settings: RerankerSettings, name: str) -> Queries:
 
 
 def _describe(found: Findings, queries: Queries, settings: RerankerSettings) -> Texts:
-    names = [*queries.texts]
-    places = [f"query {number:,}" for number in range(1, 1 + len(names))]
-    texts = Texts(found.path, ([query] for query in names), places)
+    names, texts = [*queries.texts], Texts(found.path, queries.placed)
     first = (
         f"{value:g}: {shown(query)} | {shown(text)}" for query in names for text, value in queries.texts[query].items()
     )

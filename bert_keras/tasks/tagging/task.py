@@ -12,7 +12,6 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.text.places import split_by
-from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.engine.report import in_words
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -63,7 +62,8 @@ class TokenClassification(Task):
         self._eval = read(eval_file) if eval_file else []
         self._predict = read(predict_file, needs_tags=False) if predict_file else []
         self.facts = {"tags": self.tags}
-        self.texts = {"train": _placed(train), "eval": _placed(self._eval)}
+        parts = (("train", train), ("eval", self._eval))
+        self.texts = {part: [sentence.placed for sentence in sentences] for part, sentences in parts}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
                 self.facts[f"{name}_sha256"] = _digest(sentences)
@@ -131,10 +131,6 @@ class TokenClassification(Task):
 
 def _tags_of(sentences: Sequence[Sentence]) -> list[Sequence[str]]:
     return [sentence.tags or () for sentence in sentences]
-
-
-def _placed(sentences: Sequence[Sentence]) -> list[Placed]:
-    return [Placed(key_of([" ".join(sentence.words)]), sentence.place()) for sentence in sentences]
 
 
 def _digest(sentences: Sequence[Sentence]) -> str:

@@ -26,7 +26,7 @@ def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:
 
 
 def _describe(found: Findings, rows: Rows, settings: VectorSettings) -> Texts:
-    texts = Texts(found.path, rows.rows, [f"row {number:,}" for number in range(1, 1 + len(rows.rows))])
+    texts = Texts(found.path, rows.placed)
     labels = [f"{label}: " for label in rows.labels] or [""] * len(rows.rows)
     first = (label + " | ".join(map(shown, row)) for label, row in zip(labels[:3], rows.rows, strict=False))
     add_examples(found, first, len(rows.rows), rows.kind)
@@ -36,7 +36,8 @@ def _describe(found: Findings, rows: Rows, settings: VectorSettings) -> Texts:
         counts = collections.Counter(rows.labels)
         found.add("labels", f"{len(counts):,}: {counted(counts)}")
     lengths = [max(map(num_words, row)) for row in rows.rows]
-    found.add("words", spread(lengths, texts.sources) + (" (the longer text)" if len(rows.rows[0]) > 1 else ""))
+    sources = texts.sources if len(lengths) == len(texts.sources) else ()  # pairs are made of several inferences
+    found.add("words", spread(lengths, sources) + (" (the longer text)" if len(rows.rows[0]) > 1 else ""))
     add_equal_texts(found, texts, rows.labels or None)
     single = [[settings.prefix + text] for row in rows.rows for text in row]
     add_pieces(found, single, open_tokenizer(settings, settings.init_checkpoint), settings.max_seq_length)
