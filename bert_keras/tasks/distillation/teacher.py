@@ -10,8 +10,8 @@ import keras
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import POOLER_PATTERNS, BertConfig, load_weights, weights_by_name, weights_to_load
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling import BertConfig, weights_to_load
+from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.losses import Loss
 from bert_keras.settings.groups import TeacherSettings
 from bert_keras.tasks import settings_of
@@ -73,10 +73,7 @@ class Teacher:
             return lambda features: exported({name: features[name] for name in IDS})
         with weights_to_load():
             model = make_network(self.files.config).model
-        weights, checkpoint = weights_by_name(model), self.files.need_checkpoint()
-        ignored = entries_of_other_heads(checkpoint, weights)
-        unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
-        log.info("teacher: %s", load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored))
+        log.info("teacher: %s", load_all_weights(model, self.files.need_checkpoint()))
         model.trainable = False
         return model
 

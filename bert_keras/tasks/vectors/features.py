@@ -11,17 +11,9 @@ import tensorflow as tf
 
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import (
-    POOLER_PATTERNS,
-    BertConfig,
-    BertModel,
-    PretrainingModel,
-    load_weights,
-    weights_by_name,
-    weights_to_load,
-)
+from bert_keras.modeling import POOLER_PATTERNS, BertConfig, BertModel, PretrainingModel, weights_to_load
 from bert_keras.modeling.checkpoints.files import Checkpoint
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors, lengths_up_to
@@ -233,10 +225,7 @@ def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
     """Returns an encoder that returns all layers, with the weights of a checkpoint, which may have other heads."""
     with weights_to_load():
         model = BertModel(config, return_all_encoder_layers=True)
-    weights = weights_by_name(model)
-    ignored = entries_of_other_heads(checkpoint, weights)
-    report = load_weights(weights, checkpoint, new_allowed=POOLER_PATTERNS, ignored=ignored)
-    log.info("%s", report)
+    log.info("%s", load_all_weights(model, checkpoint, new_allowed=POOLER_PATTERNS))
     return model
 
 
