@@ -15,7 +15,6 @@ from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.mistakes import Mistake, shortened, some_of
-from bert_keras.storage.csv_rows import Row
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 from bert_keras.tasks.tables.column_names import (
     ANSWER_NAMES,
@@ -26,6 +25,7 @@ from bert_keras.tasks.tables.column_names import (
     START_NAMES,
     folded,
 )
+from bert_keras.tasks.tables.columns import checked_rows
 from bert_keras.tasks.tables.header import TRUTH_VALUES
 from bert_keras.tasks.tables.labels import read_value, without_arrays
 from bert_keras.tasks.tables.tables import Table, without_bad_rows
@@ -91,21 +91,9 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
             path,
             ", ".join(table.names)[:200],
         )
-    rows = without_bad_rows(table.name, table.rows())
-    return path, ((f"{path} {table.place(row.line)}", _values_of(table, row)) for row in rows)
-
-
-def _values_of(table: Table, row: Row) -> dict[str, Any]:
-    if len(row.cells) != len(table.names):
-        raise Mistake(
-            "{} line {}: {} cells, but the header has {}; look for a missing separator, or one that needs quotes",
-            table.path,
-            row.line,
-            len(row.cells),
-            len(table.names),
-        )
-    values = dict(zip(table.names, row.cells, strict=True))
-    return {name: _of_cell(name, cell, f"{table.path} line {row.line}") for name, cell in values.items()}
+    rows = without_bad_rows(table.name, checked_rows(table))
+    places = ((f"{path} {table.place(row.line)}", zip(table.names, row.cells, strict=True)) for row in rows)
+    return path, ((place, {name: _of_cell(name, cell, place) for name, cell in cells}) for place, cells in places)
 
 
 def _of_cell(name: str, cell: str, place: str) -> Any:

@@ -188,7 +188,7 @@ def read_table(
     optional = [part for part in columns.parts(names) if part not in needed]
     if table.is_json:
         places = {column: place for place, column in enumerate(names)}
-        return places, _check_rows(table)
+        return places, checked_rows(table)
     is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
     for name in needed:
@@ -203,10 +203,10 @@ def read_table(
     elif header.answer == YES:
         log.debug(Message("{}: the first row names the columns, because {}", table.name, header.reason))
     if header.answer == NO:
-        return places, itertools.chain([table.header], _check_rows(table, has_header=False))
+        return places, itertools.chain([table.header], checked_rows(table, has_header=False))
     if not table.first_rows:
         raise Mistake("{} has a header and no rows; give a file with at least one", path)
-    return places, _check_rows(table)
+    return places, checked_rows(table)
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -273,7 +273,7 @@ def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool
     return places
 
 
-def _check_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]:
+def checked_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]:
     """Yields the rows below the first; a BadRow for each that has another number of cells or names the columns."""
     header = [*map(folded, table.names)]
     for row in table.rows():
