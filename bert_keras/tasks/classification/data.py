@@ -210,11 +210,11 @@ def _read_tfds(
         names.append(labels)
         return examples
 
-    train, dev, test = _wanted(settings, read, splits)
+    found = _wanted(settings, read, splits)
     if task is not None:
-        return _data(settings, LABELS[task.kind](task.labels), task, train, dev, test)
-    labels = None if train is None else tuple(in_order(LABELS[settings.kind].learn(train), held))
-    return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
+        return _data(settings, LABELS[task.kind](task.labels), task, *found)
+    labels = None if found[0] is None else tuple(in_order(LABELS[settings.kind].learn(found[0]), held))
+    return _with_labels(settings, labels, stored or {"labels": names[0]}, *found)
 
 
 def _wanted(
@@ -229,11 +229,10 @@ def _with_labels(
     settings: ClassifierSettings,
     labels: Sequence[str] | None,
     stored: dict[str, Any] | None,
-    train: list[Example] | None,
-    dev: list[Example] | None,
-    test: list[Example] | None,
+    *splits: list[Example] | None,
 ) -> ClassificationData:
     """Returns the data with the labels of the training examples, else those of the model."""
+    train, dev, _ = splits
     if labels is None:
         labels = stored["labels"] if stored else None
     if labels is None:
@@ -246,20 +245,16 @@ def _with_labels(
             kind.check(examples or ())
     if train is not None and not kind.has_classes:
         kind.scale = learn_scale(train)
-    data = _data(settings, kind, None, train, dev, test)
+    data = _data(settings, kind, None, *splits)
     if data.train is not None:
         log_labels(data.train, data.kind)
     return data
 
 
 def _data(
-    settings: ClassifierSettings,
-    kind: SingleLabel,
-    task: GlueTask | None,
-    train: list[Example] | None,
-    dev: list[Example] | None,
-    test: list[Example] | None,
+    settings: ClassifierSettings, kind: SingleLabel, task: GlueTask | None, *splits: list[Example] | None
 ) -> ClassificationData:
+    train, dev, test = splits
     metrics = _metrics(settings.metric, kind, task.metrics if task else kind.metrics)
     calibration = None
     if train is not None:

@@ -36,11 +36,6 @@ class Reranking(Task):
 
     With the loss "bce", an example is a query with one text, and the score is the sigmoid of the logit. With
     "listwise", an example is a query with all of its texts, and the score is the logit.
-
-    Args:
-        settings: those of the program.
-        files: the model to train or to use.
-        stored: the task.json of the model if the run does not train; else None.
     """
 
     program = "run_reranker"

@@ -46,21 +46,18 @@ class TokenClassification(Task):
 
     def __init__(self, settings: NerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         paths_by_flag = find_files(settings)
-        train_file, eval_file, predict_file = map(paths_by_flag.get, ("train_file", "eval_file", "predict_file"))
-        self.files = {"train_file": train_file, "eval_file": eval_file}
+        self.files = {name: paths_by_flag.get(name) for name in ("train_file", "eval_file")}
         self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "words")}
-
-        def read(path: str, needs_tags: bool = True) -> list[Sentence]:
-            split = functools.partial(split_by, settings.words, files.tokenizer)
-            return read_conll(path, needs_tags, **columns_of(settings, path), split=split)
-
-        train = read(train_file) if train_file else []
+        split = functools.partial(split_by, settings.words, files.tokenizer)
+        read = {
+            name: read_conll(path, name != "predict_file", **columns_of(settings, path), split=split)
+            for name, path in paths_by_flag.items()
+        }
+        train, self._eval, self._predict = (read.get(name, []) for name in ("train_file", "eval_file", "predict_file"))
         if stored is None and not train:
             raise Mistake("the set of tags is unknown; train with {do_train}, or give a model from run_ner")
         held = None if settings.new_head else files.labels
         self.tags = stored["labels"] if stored else in_order(collect_tags(train), held)
-        self._eval = read(eval_file) if eval_file else []
-        self._predict = read(predict_file, needs_tags=False) if predict_file else []
         self.facts = {"tags": self.tags}
         parts = (("train", train), ("eval", self._eval))
         self.texts = {part: [sentence.placed for sentence in sentences] for part, sentences in parts}
