@@ -22,7 +22,7 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.storage import paths
 from bert_keras.tasks.classification import LABEL_SETS
-from bert_keras.tasks.classification.data import ClassificationData, digest_of, facts_of, read_classification_data
+from bert_keras.tasks.classification.data import digest_of, facts_of, read_classification_data
 from bert_keras.tasks.classification.kinds import class_weights_of
 from bert_keras.tasks.classification.labels import ERRORS
 from bert_keras.tasks.classification.report.files import write_calibration, write_evaluation, write_predictions
@@ -42,16 +42,6 @@ log = logging.getLogger("bert_keras")
 _NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
 
 
-def _without_effect(data: ClassificationData, settings: ClassifierSettings) -> dict[str, str | Message]:
-    """Returns the settings that change nothing in training because of the data, with the reasons."""
-    names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
-    names += ["label_loss_weight"] if settings.label_loss_weight else []
-    return {
-        **data.kind.no_effect,
-        **({} if data.has_labels else dict.fromkeys(names, "no training example has a label")),
-    }
-
-
 class Classification(Task):
     """The task of run_classifier.py. The constructor reads and checks all examples.
 
@@ -69,9 +59,14 @@ class Classification(Task):
         self.baseline_name = self.data.kind.baseline_name
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
         self.has_labels = self.data.has_labels
-        self.no_effect = _without_effect(self.data, settings)
-        if not self.has_labels and not settings.soft_loss_weight:
-            log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
+        self.no_effect = dict(self.data.kind.no_effect)
+        if not self.has_labels:
+            names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
+            names += ["label_loss_weight"] if settings.label_loss_weight else []
+            self.no_effect |= dict.fromkeys(names, "no training example has a label")
+            if not settings.soft_loss_weight:
+                text = "without labels and with {soft_loss_weight}=0, the head of the student learns nothing"
+                log.warning(Message(text))
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
         self.class_weights = class_weights_of(settings.class_weights, self.data.kind, self.data.train)
@@ -157,7 +152,8 @@ class Classification(Task):
     def page_examples(self) -> list[dict[str, Any]]:
         """Whole texts with different labels, held out from training if possible; short ones go first."""
         found: dict[Any, dict[str, Any]] = {}
-        for example in sorted(self.data.dev or self.data.train or (), key=_distance_from_preferred_length):
+        examples = self.data.dev or self.data.train or ()
+        for example in sorted(examples, key=lambda example: abs(_num_chars(example) - _PREFERRED_CHARS)):
             if _num_chars(example) <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
                 texts = {"text": example.text_a, "text_pair": example.text_b, "choices": [*example.choices]}
                 found.setdefault(example.label, {name: value for name, value in texts.items() if value})
@@ -285,10 +281,6 @@ class Classification(Task):
 
 def _num_chars(example: Example) -> int:
     return sum(map(len, (example.text_a, example.text_b or "", *example.choices)))
-
-
-def _distance_from_preferred_length(example: Example) -> int:
-    return abs(_num_chars(example) - _PREFERRED_CHARS)
 
 
 def _with_label_weights(

@@ -83,14 +83,9 @@ def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None 
     found.add("equal texts", f"{len(repeated):,} of {len(texts.keys):,} repeat an earlier one, {example}")
     groups = find_contradictions(texts.keys, labels) if labels else []
     if labels and groups:
-        places = ", ".join(
-            f"{texts.sources[number]} ({_in_short(labels[number])})" for number in groups[0][:_NAMES_SHOWN]
-        )
+        names = [", ".join(label) if isinstance(label, tuple) else str(label) for label in labels]
+        places = ", ".join(f"{texts.sources[row]} ({shortened(names[row])})" for row in groups[0][:_NAMES_SHOWN])
         found.add("warning", f"texts with different labels: {len(groups):,}, such as {places}")
-
-
-def _in_short(label: Any) -> str:
-    return shortened(", ".join(label) if isinstance(label, tuple) else str(label))
 
 
 def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:

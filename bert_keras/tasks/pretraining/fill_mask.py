@@ -155,25 +155,22 @@ class FillMask(PretrainedPredictor[str, FilledText]):
 
     def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> list[int]:
         ids = super()._encode_row(row, counts, options, extra)
-        self._check_size(row.text, extra["top_k"], row.source)
-        return ids
-
-    def _check_size(self, text: str, num_guesses: int, source: str) -> None:
-        """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
-        num_masks = text.count(MASK)
-        num_chars = num_masks * num_guesses * (len(text) + _CHARS_A_GUESS)
+        # The answer repeats the text for every guess.
+        num_masks, num_guesses = row.text.count(MASK), extra["top_k"]
+        num_chars = num_masks * num_guesses * (len(row.text) + _CHARS_A_GUESS)
         if num_chars > _TEXTS_AN_ANSWER * self.limits.max_chars:
             raise Mistake(
                 "{} has {} {} in {:,} characters: {} guesses for each, with their sentences, are {:,} "
                 "characters, more than {} times {max_chars}; make it shorter, or choose a smaller {top_k}",
-                source,
+                row.source,
                 num_masks,
                 MASK,
-                len(text),
+                len(row.text),
                 num_guesses,
                 num_chars,
                 _TEXTS_AN_ANSWER,
             )
+        return ids
 
     def _questions(self, ids: list[int]) -> Iterator[Question]:
         mask_id = self.tokenizer.vocab[MASK]

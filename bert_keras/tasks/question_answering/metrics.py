@@ -129,7 +129,7 @@ def normalize_answer(text: str, language: str | None = None) -> str:
     if language is None:
         text = _ENGLISH_ARTICLES.sub(" ", text.translate(_PUNCTUATION))
         return " ".join(text.split())
-    text = "".join(character for character in text if not _is_punctuation(character))
+    text = "".join(char for char in text if char not in string.punctuation and unicodedata.category(char)[0] != "P")
     if language in _ARTICLES:
         text = _ARTICLES[language].sub(" ", text)
     if language == "zh":
@@ -167,10 +167,6 @@ def warn_of_words(dataset: dict[str, Any] | list[dict[str, Any]], name: str) -> 
 
 def _has_text(answer: Any) -> bool:
     return isinstance(answer, dict) and isinstance(answer.get("text"), str)
-
-
-def _is_punctuation(character: str) -> bool:
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def _gold_answers(dataset: dict[str, Any] | list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:

@@ -72,7 +72,9 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     header = find_header(table, columns, settings.has_header)
     if header.answer != YES and not given:
         raise without_names(table, header, guess_roles(table, _ROLES, has_relevance, is_numbered=True))
-    score = settings.label_column or _column_of_scores(table)
+    score = settings.label_column
+    if score is None and not negative_names(table.names):
+        score = usual_name(table.names, RELEVANCE_NAMES)
     found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, roles=_ROLES)
     if not (found.has_scores or found.has_pairs):
         raise Mistake(
@@ -105,10 +107,6 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     for row, (_, place) in zip(found.rows, found.placed, strict=True):
         places.setdefault(row[0], place)
     return Queries(path, dict(queries), rows, [Placed(key_of([query]), place) for query, place in places.items()])
-
-
-def _column_of_scores(table: Table) -> str | None:
-    return None if negative_names(table.names) else usual_name(table.names, RELEVANCE_NAMES)
 
 
 def check_queries(queries: Queries, name: str, is_mining: bool = False) -> None:

@@ -145,7 +145,10 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
             raise Mistake("{} has {} lines, but each bad sentence needs a good one after it", path, len(lines))
         pairs = list(zip(lines[1::2], lines[::2], strict=True))
     elif ending == ".tsv":
-        pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(_lines_of(path), 1)]
+        pairs = [line.split("\t") for line in _lines_of(path)]
+        for number, pair in enumerate(pairs, 1):
+            if len(pair) != 2:
+                raise Mistake("{} line {} has {} tabs, but a pair has one; {}", path, number, len(pair) - 1, _NEEDED)
     else:
         raise Mistake("{} does not end in {}; {}", path, ", ".join(_ENDINGS), _NEEDED)
     for number, pair in enumerate(pairs, 1):
@@ -153,18 +156,11 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
             raise Mistake("{}: a sentence of pair {} is empty; each pair needs two sentences", path, number)
     if num_equal := sum(good == bad for good, bad in pairs):
         log.warning("%s: pairs of two equal sentences, which no model gets right: %d", path, num_equal)
-    return Paradigm(name, group, pairs)
+    return Paradigm(name, group, [(good, bad) for good, bad in pairs])
 
 
 def _lines_of(path: str) -> list[str]:
     return text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).removesuffix("\n").split("\n")
-
-
-def _split(line: str, place: str) -> tuple[str, str]:
-    sentences = line.split("\t")
-    if len(sentences) != 2:
-        raise Mistake("{} has {} tabs, but a pair has one; {}", place, len(sentences) - 1, _NEEDED)
-    return sentences[0], sentences[1]
 
 
 class Accuracy(NamedTuple):

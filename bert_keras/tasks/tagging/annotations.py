@@ -220,7 +220,8 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
     """Yields start, end and span of each span, in their order, without blanks around them."""
     last: Span | None = None
     last_end = 0
-    for span in sorted({(span.start, span.end, span.label): span for span in text.spans or ()}.values(), key=_order):
+    distinct = {(span.start, span.end, span.label): span for span in text.spans or ()}
+    for span in sorted(distinct.values(), key=lambda span: (span.start, span.end)):
         found = text.range_of(span, unit)
         if found is None:
             length = len(text.text) if unit == "code points" or text.places is None else len(text.places) - 1
@@ -240,10 +241,6 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
             )
         last, last_end = span, end
         yield start, end, span
-
-
-def _order(span: Span) -> tuple[int, int]:
-    return span.start, span.end
 
 
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:

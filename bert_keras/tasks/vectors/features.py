@@ -218,7 +218,10 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
             outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
             for layer in self.layers
         ]
-        return (_pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
+        values = tf.stack(layers, axis=2)  # [B, T, L, H]
+        if self.pooling == "none":
+            return (tf.cast(values, tf.float32),)
+        return (pool(values, features["input_mask"], self.pooling),)
 
 
 def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
@@ -227,8 +230,3 @@ def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
         model = BertModel(config, return_all_encoder_layers=True)
     log.info("%s", load_all_weights(model, checkpoint, new_allowed=POOLER_PATTERNS))
     return model
-
-
-def _pool(values: tf.Tensor, input_mask: tf.Tensor, pooling: str) -> tf.Tensor:
-    """Pools vectors [B, T, L, H] over the tokens, as float32 [B, L, H]; with pooling "none" it returns all of them."""
-    return tf.cast(values, tf.float32) if pooling == "none" else pool(values, input_mask, pooling)
