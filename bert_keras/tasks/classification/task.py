@@ -6,7 +6,6 @@ Source: run_classifier.py of the original BERT.
 import dataclasses
 import functools
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,8 +73,7 @@ class Classification(Task):
         self._eval_batch_size = settings.eval_batch_size
         self._temperature: list[float] | None = None
         self._label_sets: dict[str, float] | None = None
-        self._tokenizer = files.tokenizer
-        self._preparation = files.preparation
+        self.tokenizer = files.tokenizer
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -181,8 +179,10 @@ class Classification(Task):
         write_calibration(run_dir, self.data, self._temperature or [], *parts)
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
+        from bert_keras.tasks.classification.report.words_of_errors import words_of_errors  # --help does not need it
+
         answers = self.answers(outputs, self.eval_features)
-        write_evaluation(run_dir, self.data, answers, functools.partial(self._words, outputs, answers))
+        write_evaluation(run_dir, self.data, answers, functools.partial(words_of_errors, self, outputs, answers))
 
     def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings":
         from bert_keras.tasks.classification.report.page import long_texts, sections_of  # --help does not need them
@@ -192,7 +192,7 @@ class Classification(Task):
         kind, size = self.data.kind, len(answers)
         outcome = kind.outcome(answers, self.data.dev or ()) if kind.has_classes else None
         numbers, texts = sections_of(run_dir, self.data, answers, outcome)
-        num_full, longest = long_texts(self.data, features, self._tokenizer)
+        num_full, longest = long_texts(self.data, features, self.tokenizer)
         commands = []
         if paths.is_file(config := run_dir.file(RUN_CONFIG)):
             stored, has_cut_texts = read_run_config(config), num_full > 0 and not self.doc_stride
@@ -233,17 +233,7 @@ class Classification(Task):
         counts = np.bincount(index).reshape(-1, *[1] * (values.ndim - 1))
         return sums / counts
 
-    def _words(self, outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]) -> list[str] | None:
-        """Returns the words that carry the answers to evaluation examples. None: no word can be hidden."""
-        infer = self.infer
-        if infer is None or "[MASK]" not in self._tokenizer.vocab or not self.data.kind.has_windows:
-            return None
-        from bert_keras.tasks.classification.report.words_of_errors import WordsOfErrors  # only here
-
-        words = WordsOfErrors(self.data, self.eval_features, self._tokenizer, self.doc_stride)
-        return words.cells(places, answers, self._scores(outputs), lambda features: self._scores(infer(features)))
-
-    def _scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+    def scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """Returns the answers to sequences that are whole examples, float64 [N, C]; for regression [N, 1]."""
         size = len(outputs["logits"])
         return self.answers(outputs, {"example_index": np.arange(size)}).reshape(size, -1)
@@ -267,14 +257,14 @@ class Classification(Task):
             "examples": digest_of(examples),
             "kind": self.data.kind.kind,
             "labels": list(self.data.labels),
-            **self._tokenizer.facts,
+            **self.tokenizer.facts,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
 
         def build() -> dict[str, np.ndarray]:
             kind = self.data.kind
-            return make_features(examples, self._tokenizer, self.max_seq_length, self.doc_stride, split, kind)
+            return make_features(examples, self.tokenizer, self.max_seq_length, self.doc_stride, split, kind)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
 

@@ -132,6 +132,7 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
     ending = ending_of(path)
     name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
     group = groups.get(name, name.rpartition("-")[0])
+    pairs: list[Any]
     if ending == ".jsonl":
         objects = list(JsonRows(path, _NEEDED).objects())
         group = groups.get(name) or str(objects[0][1].get("linguistics_term", ""))
@@ -175,7 +176,8 @@ class Accuracy(NamedTuple):
 def paradigm_accuracy(is_right: Sequence[bool]) -> Accuracy:
     """Returns the accuracy on one paradigm, with Wilson's interval."""
     accuracy = sum(is_right) / len(is_right)
-    return Accuracy(accuracy, *wilson(accuracy, len(is_right)), len(is_right))
+    low, high = wilson(accuracy, len(is_right))
+    return Accuracy(accuracy, low, high, len(is_right))
 
 
 def mean_accuracy(accuracies: Sequence[Accuracy]) -> Accuracy:
