@@ -186,14 +186,22 @@ def test_queries_and_their_texts(write, look):
     [
         (run_reranker, "eval_file", "query,positive\na,b\n", "so every model would be perfect"),
         (run_reranker, "eval_file", "query,text,score\na,b,0\n", 'the query "a" has no text that fits'),
+        (
+            run_classifier,
+            "class_weights=1,2,3 --train_file",
+            "text,label\na,x\nb,y\n",
+            "nor 2 numbers, one for each",
+        ),
+        (run_classifier, "doc_stride=500 --train_file", "text,label\na,x\nb,y\n", "but must be from 1 to 126"),
+        (run_squad, "max_seq_length=60 --train_file", "context,question,answer\na,b,a\n", "leaves no room for a text"),
         (run_sentence_vectors, "eval_file", "text\na\nb\n", "has only texts"),
         (run_sentence_vectors, "train_file", "text,text_pair,score\na,b,0\n", "all scores are 0"),
         (run_sentence_vectors, "train_file", "text,text_pair\na,b\na,c\n", "same first or the same second text"),
     ],
 )
-def test_a_look_finds_data_that_nothing_can_be_learned_from(program, setting, content, expected, write, look):
+def test_a_look_finds_what_nothing_can_be_learned_from(program, setting, content, expected, write, look):
     write("a.csv", content)
-    assert expected in look(program, f"--{setting}=a.csv")[2]
+    assert expected in look(program, *f"--{setting}=a.csv".split())[2]
 
 
 def test_vectors(write, look):

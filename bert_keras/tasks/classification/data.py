@@ -20,6 +20,7 @@ from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.encoding import check_examples
 from bert_keras.tasks.tables.examples import Example, in_order, learn_scale, naming_teacher
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
@@ -61,6 +62,11 @@ class ClassificationData:
     def labels(self) -> tuple[str, ...]:
         """The names of the labels in the order of their ids; () for numbers."""
         return self.kind.names
+
+    def check_lengths(self, settings: ClassifierSettings) -> None:
+        """Refuses lengths and numbers of choices with which no features can be made."""
+        for examples in (self.train, self.dev, self.test, self.unlabeled, self.calibration):
+            check_examples(examples or (), settings.max_seq_length, settings.doc_stride)
 
 
 def read_classification_data(

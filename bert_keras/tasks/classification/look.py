@@ -11,7 +11,7 @@ from bert_keras.tasks.classification.data import (
     read_classification_data,
     read_own,
 )
-from bert_keras.tasks.classification.kinds import complete_settings, source_of
+from bert_keras.tasks.classification.kinds import class_weights_of, complete_settings, source_of
 from bert_keras.tasks.classification.labels import LABELS, SeveralLabels
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
@@ -58,6 +58,9 @@ def _look_at_known_task(settings: ClassifierSettings, together: Findings, is_who
     files = []
     with together.reading():
         data = read_classification_data(settings, None)
+        class_weights_of(settings.class_weights, data.kind, data.train)
+        if settings.do_train:
+            data.check_lengths(settings)
         tokenizer = open_tokenizer(settings, settings.init_checkpoint) if is_whole else None
         for examples in (data.train, data.dev, data.test) if is_whole else ():
             if examples:
@@ -107,6 +110,9 @@ def _check_together(
     data = None
     with together.reading():
         data = read_classification_data(settings, stored, read=lambda _, name: read[name])
+        class_weights_of(settings.class_weights, data.kind, data.train)
+        if settings.do_train:  # else a model may decide the lengths
+            data.check_lengths(settings)
     if data is None or not data.kind.has_classes or not is_whole:
         return
     if data.dev and settings.eval_share:

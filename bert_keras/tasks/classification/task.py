@@ -53,6 +53,7 @@ class Classification(Task):
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
+        self.data.check_lengths(settings)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = self.data.kind.baseline_name

@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.engine.report import in_words
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.runs.run_dir import RunDir
@@ -235,8 +235,6 @@ class QuestionAnswering(Task):
     ) -> dict[str, np.ndarray] | None:
         if questions is None:
             return None
-        if not any(example.passage.words for example in questions.examples):
-            raise Mistake("{}: no context contains a word; give a file with texts", questions.path)
         facts = {
             "file_sha256": questions.digest,
             "is_training": is_training,
