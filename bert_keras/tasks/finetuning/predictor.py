@@ -206,7 +206,8 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
 
     has_gradients = False
 
-    def _check_why(self, why: object) -> None:
+    def _check_options(self, options: dict[str, Any]) -> None:
+        why = options["why"]
         if why != "gradients" and not isinstance(why, bool):
             needed = 'true, false or "gradients"' if self.has_gradients else "true or false"
             raise Mistake("{why} is {!r}, but must be {}", why, needed)
@@ -225,9 +226,6 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
 
     def _default_options(self) -> dict[str, Any]:
         return {"why": False}
-
-    def _check_options(self, options: dict[str, Any]) -> None:
-        self._check_why(options["why"])
 
     def _words(self, text: Any, example: Any, rows: Arrays) -> list[SeenWord]:
         """Returns the words to hide: those of all texts that the model reads."""

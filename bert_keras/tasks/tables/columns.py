@@ -156,13 +156,10 @@ def choose_columns(
     found: dict[str, str | None] = {}
     problems = [] if rows is None else problems_with(given, names, needs_label, has_numbers)
     if given.text is None:
-        text, pair, problem = _find_text(names, given)
-        problems += [problem] if problem else []
-        found |= {"text": text} if pair is None else {"text": text, "pair": pair}
+        found |= _find_text(names, given, problems)
     if given.label is None and needs_label:
         taken = {*given.parts(names), *found.values()}
-        found["label"], problem = _find_one(names, LABEL_NAMES, "label", taken)
-        problems += [problem] if problem else []
+        found["label"] = _find_one(names, LABEL_NAMES, "label", taken, problems)
     if problems:
         columns = _existing(dataclasses.replace(given, **found), names)
         guess, candidates = guess_columns(names, columns, needs_label, rows or ())
@@ -239,27 +236,27 @@ def problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_n
     return problems
 
 
-def _find_text(names: Sequence[str], given: Columns) -> tuple[str | None, str | None, str | None]:
-    """Returns the columns of the text and of the second text, which is None if not found, and the problem or None."""
+def _find_text(names: Sequence[str], given: Columns, problems: list[str]) -> dict[str, str | None]:
+    """Returns the column of the text, and that of the second text if there is one, by role; see `_find_one`."""
     taken = set(given.parts(names))
     free = [name for name in names if name not in taken]
     texts = {name for name in free if folded(name) in TEXT_NAMES}
     if not (given.pair or given.choices) and (pair := usual_pair(free, PAIRS)) and texts <= {*pair}:
-        return *pair, None
+        return {"text": pair[0], "pair": pair[1]}
     if len(free) == len(names) == 1:
-        return names[0], None, None
-    text, problem = _find_one(names, TEXT_NAMES, "text", taken)
-    return text, None, problem
+        return {"text": names[0]}
+    return {"text": _find_one(names, TEXT_NAMES, "text", taken, problems)}
 
 
 def _find_one(
-    names: Iterable[str], known: Collection[str], what: str, taken: Collection[str | None]
-) -> tuple[str | None, str | None]:
-    """Returns the only column with a known name, and None; or None and the problem."""
+    names: Iterable[str], known: Collection[str], what: str, taken: Collection[str | None], problems: list[str]
+) -> str | None:
+    """Returns the only column with a known name; without one, adds the reason to the problems."""
     matches = [name for name in names if folded(name) in known and name not in taken]
     if len(matches) == 1:
-        return matches[0], None
-    return None, f"{'several columns' if matches else 'no column'} could be the {what}"
+        return matches[0]
+    problems.append(f"{'several columns' if matches else 'no column'} could be the {what}")
+    return None
 
 
 def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool) -> dict[str, int]:
