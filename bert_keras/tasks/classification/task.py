@@ -152,8 +152,8 @@ class Classification(Task):
         """Whole texts with different labels, held out from training if possible; short ones go first."""
         found: dict[Any, dict[str, Any]] = {}
         examples = self.data.dev or self.data.train or ()
-        for example in sorted(examples, key=lambda example: abs(_num_chars(example) - _PREFERRED_CHARS)):
-            if _num_chars(example) <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
+        for example in sorted(examples, key=lambda example: abs(example.num_chars - _PREFERRED_CHARS)):
+            if example.num_chars <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
                 texts = {"text": example.text_a, "text_pair": example.text_b, "choices": [*example.choices]}
                 found.setdefault(example.label, {name: value for name, value in texts.items() if value})
         return [*found.values()]
@@ -268,10 +268,6 @@ class Classification(Task):
             return make_features(examples, self.tokenizer, self.max_seq_length, self.doc_stride, split, kind)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
-
-
-def _num_chars(example: Example) -> int:
-    return sum(map(len, (example.text_a, example.text_b or "", *example.choices)))
 
 
 def _with_label_weights(
