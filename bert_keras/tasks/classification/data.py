@@ -209,10 +209,7 @@ def _read_tfds(
     names = []
 
     def read(split: str) -> list[Example]:
-        try:
-            examples, labels = read_tfds(name, split, columns, settings.data_dir)
-        except ImportError as error:
-            raise Mistake("{}", error) from error
+        examples, labels = read_tfds(name, split, columns, settings.data_dir)
         names.append(labels)
         return examples
 

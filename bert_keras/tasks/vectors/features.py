@@ -72,16 +72,10 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         max_seq_length: maximum number of tokens, [CLS] and [SEP] included; None: the maximum of the model, to which the
             default is lowered, too.
         batch_size: maximum number of texts in a batch.
-        vocab_file: the vocabulary; None: vocab.txt next to the checkpoint.
-        config_file: the config; None: the one next to the checkpoint.
-        do_lower_case: whether to lower-case texts; None: as in the training of the model.
         strategy: a `tf.distribute.Strategy` for several devices; None: one device.
-        limits: Limits of the input; None: the defaults.
-        device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx", "openvino", "litert" or "web"; None: the first that it has.
-        model: as in `FillMask`, whose network then also gives the vectors. None: the object has its own weights.
-        strip_accents: whether texts lose their accents; None: as in the training of the model.
-        precision: as in `FillMask`. The vectors are float32.
+        model: as in `PretrainedPredictor`, whose network then also gives the vectors.
+        vocab_file, config_file, do_lower_case, strip_accents, limits, device, format, precision: as in
+            `PretrainedPredictor`. The vectors are float32.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
