@@ -57,11 +57,6 @@ class LabelReader:
                 columns.label,
             )
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The labels that have a column each; () if one column has all labels."""
-        return self._names if len(self._parts) > 1 else ()
-
     def read(self, cells: Mapping[str, Any], place: str, needs_label: bool) -> Label | None:
         """Returns the label of a row, whose `cells` are by column; None without a label, unless it `needs_label`.
 
