@@ -103,16 +103,13 @@ def read_classification_data(
     if data.kind.has_classes:
         warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())])
     if unlabeled_file:
-        data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
+        # With any label: its weight in the loss is 0.
+        label, unlabeled = data.kind.any_label(), (read or read_own)(settings, "unlabeled_file")
+        log.info("texts that only the teacher labels: %s", f"{len(unlabeled):,}")
+        unlabeled = [dataclasses.replace(example, label=label) for example in unlabeled]
+        data = dataclasses.replace(data, unlabeled=unlabeled)
     _check_pairs(data, stored)
     return data
-
-
-def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
-    """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
-    label, examples = data.kind.any_label(), read(settings, "unlabeled_file")
-    log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
-    return [dataclasses.replace(example, label=label) for example in examples]
 
 
 def digest_of(examples: Iterable[Example]) -> str:

@@ -1,7 +1,6 @@
 """A look at the files of run_reranker.py."""
 
 import itertools
-from collections.abc import Sequence
 
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import look_at_files
@@ -27,18 +26,13 @@ def _describe(found: Findings, queries: Queries, settings: RerankerSettings) -> 
     first = (
         f"{value:g}: {shown(query)} | {shown(text)}" for query in names for text, value in queries.texts[query].items()
     )
-    add_examples(found, itertools.islice(first, 3), sum(map(len, queries.texts.values())), "texts")
-    found.add("queries", _of_queries(queries))
-    pairs = [(query, text) for query, of_query in queries.texts.items() for text in of_query]
+    num_texts = sum(map(len, queries.texts.values()))
+    add_examples(found, itertools.islice(first, 3), num_texts, "texts")
+    fitting = [sum(value > 0 for value in texts.values()) for texts in queries.texts.values()]
+    mean, mean_fitting = num_texts / len(names), sum(fitting) / len(names)
+    without = f"; {fitting.count(0):,} queries have no text that fits" if 0 in fitting else ""
+    found.add("queries", f"{len(names):,} with {mean:.1f} texts each, of which {mean_fitting:.1f} fit{without}")
     found.add("words", f"of queries: {spread([num_words(query) for query in names])}")
-    found.add("", f"of texts: {spread([num_words(text) for _, text in pairs])}")
+    found.add("", f"of texts: {spread([num_words(text) for texts in queries.texts.values() for text in texts])}")
     add_pieces(found, queries.rows, open_tokenizer(settings, settings.init_checkpoint), settings.max_seq_length)
     return texts
-
-
-def _of_queries(queries: Queries) -> str:
-    relevant: Sequence[int] = [sum(value > 0 for value in texts.values()) for texts in queries.texts.values()]
-    none = relevant.count(0)
-    per_query = sum(map(len, queries.texts.values())) / len(queries.texts)
-    counts = f"{len(queries.texts):,} with {per_query:.1f} texts each, of which {sum(relevant) / len(relevant):.1f} fit"
-    return counts + (f"; {none:,} queries have no text that fits" if none else "")
