@@ -236,11 +236,12 @@ def test_a_file_without_a_header_has_columns_by_number(write):
     assert [(example.text_a, example.label) for example in data.train] == [("first", "x"), ("second", "y")]
 
 
-def test_a_column_of_labels_that_is_0_everywhere_is_a_label(write, messages):
+@pytest.mark.parametrize("label_column", ["toxic,threat,insult", "1,2,3"])
+def test_a_column_of_labels_that_is_0_everywhere_is_a_label(write, messages, label_column):
     train = write("train.csv", "text,toxic,threat,insult", "a,1,0,0", "b,0,0,1")
     dev = write("dev.csv", "text,toxic,threat,insult", "a,0,1,1")
     files = {"do_train": True, "do_eval": True, "train_file": train, "eval_file": dev, "kind": "multi_label"}
-    data = read(**files, label_column="toxic,threat,insult")
+    data = read(**files, label_column=label_column)
     assert data.labels == ("insult", "threat", "toxic")
     assert data.dev[0].label == ("threat", "insult")
     assert "no example to train on has the label threat" in messages

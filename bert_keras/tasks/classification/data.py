@@ -174,10 +174,12 @@ def check_files(settings: ClassifierSettings) -> None:
 def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:
     """Returns the labels of the examples to train on, also those of columns of 0 and 1 that are 0 everywhere."""
     labels = LABELS[settings.kind].learn(train)
-    named = [name.strip() for name in (settings.label_column or "").split(",")]
-    if len(named) > 1 and {*labels} < {*named}:
-        return tuple(sorted(named))
-    return labels
+    given = [name.strip() for name in (settings.label_column or "").split(",")]
+    if len(given) == 1:
+        return labels
+    header = Table(settings.train_file or "").names if any(map(str.isdecimal, given)) else ()
+    by_number = [header[int(name)] if name.isdecimal() and int(name) < len(header) else name for name in given]
+    return next((tuple(sorted(named)) for named in (given, by_number) if {*labels} < {*named}), labels)
 
 
 def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:
