@@ -182,9 +182,10 @@ def test_a_label_may_name_its_choice(write, messages, header, cells):
     names = header.split(",")[1:-1]
     labels = ["1", "in", "B", *([names[1]] if len(names) > 1 else [])]
     train = write("train.csv", "\n".join([header, *(f"{cells}{label}" for label in labels)]))
-    settings = {"kind": "multiple_choice", "choice_columns": tuple(names), "label_column": "right"}
-    data = read(do_train=True, train_file=train, **settings)
-    assert [(row.choices, row.label) for row in data.train] == [(("so", "in"), "1")] * len(labels)
+    for columns in (names, [str(number) for number in range(1, 1 + len(names))]):
+        settings = {"kind": "multiple_choice", "choice_columns": tuple(columns), "label_column": "right"}
+        data = read(do_train=True, train_file=train, **settings)
+        assert [(row.choices, row.label) for row in data.train] == [(("so", "in"), "1")] * len(labels)
     assert not any("is a list" in message for message in messages)
 
 

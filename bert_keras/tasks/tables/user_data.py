@@ -63,7 +63,9 @@ def iterate_own_file(
     columns = _find_columns(table, columns, needs_label, header)
     places, rows = read_table(table, columns, needs_label, header)
     _check_places(table.path, columns, places)
-    labels = LabelReader(columns, kind, table.names if header.answer == YES else [*map(str, range(len(table.names)))])
+    names = table.names if header.answer == YES else [*map(str, range(len(table.names)))]
+    labels = LabelReader(columns, kind, names)
+    choices = [names[places[column]] for column in columns.choices if column in places]
     texts = {place for column, place in places.items() if column in columns.texts(places)}
     lists = {places[column] for column in columns.choices if column in places}  # which may have lists in their cells
     _warn_of_texts(table, texts - lists)
@@ -86,7 +88,7 @@ def iterate_own_file(
                 source=source,
             )
             if kind == "multiple_choice" and isinstance(label, str):
-                example = dataclasses.replace(example, label=_number_of(label, example.choices, columns.choices))
+                example = dataclasses.replace(example, label=_number_of(label, example.choices, choices))
             other = where if columns.id is None else places_of_ids.setdefault(example.id, where)
             if other != where:
                 raise Mistake('the id "{}" is also in {}; ids must be unique', example.id, other)
