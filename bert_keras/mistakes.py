@@ -121,6 +121,11 @@ def some_of(names: Sequence[str], num_shown: int, separator: str = ", ", kind: s
     return separator.join(names[:num_shown]) + rest
 
 
+def shortened(text: str, length: int = 40) -> str:
+    """Returns a text for a message, or the beginning of a longer one."""
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
 def check_names(names: Sequence[str], place: str) -> None:
     """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)

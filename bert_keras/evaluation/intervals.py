@@ -6,6 +6,7 @@ have bootstrap samples of the rows, which are too narrow for few rows and have n
 """
 
 import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,12 @@ import numpy as np
 NUM_SAMPLES = 1000
 # With fewer rows, bootstrap samples cover the true value too rarely.
 FEWEST_ROWS = 50
-_WIDTH = 1.959964  # standard deviations of half of an interval
+WIDTH = statistics.NormalDist().inv_cdf(0.975)  # standard deviations of half of an interval
 
 
 def wilson(share: float, num_rows: int) -> list[float]:
     """Returns the bounds of a share of rows, or of the mean of numbers from 0 to 1 (Wilson 1927)."""
-    square = _WIDTH**2 / num_rows
+    square = WIDTH**2 / num_rows
     middle = (share + square / 2) / (1 + square)
     half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
     return [max(0.0, middle - half), min(1.0, middle + half)]

@@ -15,7 +15,8 @@ from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.finetuning.sweep import TRIED
-from bert_keras.tasks.question_answering.settings import SquadSettings
+from bert_keras.tasks.question_answering.settings import SquadSettings, check_files
+from bert_keras.tasks.question_answering.squad import check_room
 from bert_keras.tasks.question_answering.task import WINDOW_FLAGS, QuestionAnswering
 
 if TYPE_CHECKING:  # most calls do not predict
@@ -34,7 +35,8 @@ def open_run(settings: SquadSettings, console: rich.console.Console, callbacks: 
     tell_unused(settings, {"train_file": "do_train", "predict_file": "do_predict"})
     opened = open_fine_tuning(settings, "run_squad", ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS))
     settings = opened.settings
-    _check(settings)
+    check_files(settings)
+    check_room(settings.max_seq_length, settings.max_query_length)
     if opened.teacher:
         opened.teacher.check_same("version_2_with_negative", settings)
     is_evaluated = False
@@ -56,20 +58,6 @@ def open_run(settings: SquadSettings, console: rich.console.Console, callbacks: 
     if not task.metric_names:
         _check_needs_no_evaluation(settings)
     return FineTuning(task, opened, strategy, console, callbacks)
-
-
-def _check(settings: SquadSettings) -> None:
-    for action, name in (("do_train", "train_file"), ("do_predict", "predict_file")):
-        if getattr(settings, action) and not getattr(settings, name):
-            raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))
-    if settings.max_seq_length <= settings.max_query_length + 3:
-        raise Mistake(
-            "{max_seq_length}={} leaves no room for a text after a question of {max_query_length}={} and 3 "
-            "special tokens; give more than {}",
-            settings.max_seq_length,
-            settings.max_query_length,
-            settings.max_query_length + 3,
-        )
 
 
 def _check_needs_no_evaluation(settings: SquadSettings) -> None:

@@ -49,6 +49,13 @@ class JsonRows:
         """Returns the user's words for a line: "line 4", or for data in memory "row 3", from 0."""
         return f"{self.unit} {line - (self.unit == 'row')}"
 
+    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yields the rows as iterating does, but raises a Mistake."""
+        for line, row in self:
+            if isinstance(row, Mistake):
+                raise row
+            yield line, row
+
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         text, start = self._text, skip_blanks(self._text, 0)
         if text.startswith("[", start):

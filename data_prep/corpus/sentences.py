@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bert_keras.data_prep.text.same_text import Placed, key_of
+
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
@@ -27,3 +29,7 @@ class Sentence:
             return f'word {word + 1} of "{" ".join(self.words[:8])}"'
         place = f"{self.path} {self.unit} {self.line_numbers[word]}"
         return place if self.row is None else f"{place} word {word + 1}"
+
+    @property
+    def placed(self) -> Placed:
+        return Placed(key_of([" ".join(self.words)]), self.place())

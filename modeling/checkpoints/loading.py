@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras.mistakes import Mistake, some_of
 from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
-from bert_keras.modeling.checkpoints.names import is_of_encoder, is_tied, is_training_state
+from bert_keras.modeling.checkpoints.names import POOLER_PATTERNS, is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.config import BertConfig
 
 _LAYER = re.compile(r"bert/encoder/layer_(\d+)/")
@@ -227,6 +227,19 @@ def load_weights(
     for name in report.loaded:
         variables_by_name[name].assign(checkpoint.read(name))
     return report
+
+
+def load_all_weights(
+    model: keras.Model, checkpoint: Checkpoint, new_allowed: Sequence[str] = (), has_other_heads: bool = True
+) -> LoadReport:
+    """Loads all weights of a model, see `load_weights`, from a checkpoint that may have other heads.
+
+    A model for tokens needs no pooler: DistilBERT and ELECTRA have none in classes that do not use it.
+    """
+    weights = weights_by_name(model)
+    ignored = entries_of_other_heads(checkpoint, weights) if has_other_heads else ()
+    unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
+    return load_weights(weights, checkpoint, new_allowed=(*new_allowed, *unused), ignored=ignored)
 
 
 def _check_shapes(report: LoadReport, checkpoint: Checkpoint, variables_by_name: Mapping[str, keras.Variable]) -> None:

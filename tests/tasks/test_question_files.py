@@ -214,7 +214,11 @@ def test_mistakes_name_the_line(read, row, message):
             "text,label\na,1\n",
             "a.csv has the columns text, label, but questions need columns such as context, question",
         ),
-        ("context,question,answer\na,b\n", "a.csv line 2: 2 cells, but the header has 3"),
+        ("context,question,answer\na,b\n", "a.csv line 2: 2 cells, but the first row has 3; look for"),
+        (
+            "context,question,answer\na b,c,b\ncontext,question,answer\n",
+            "a.csv line 3: the row names the columns again",
+        ),
         (
             "context,question,answers\na,b,c\n",
             'line 2: the answer "c" is not in the context; give its exact words',
@@ -223,6 +227,7 @@ def test_mistakes_name_the_line(read, row, message):
             "context,question,answers\na,b,[c]\n",
             'line 2: the answers are "[c]", but must be JSON such as {"text"',
         ),
+        (f"context,question,answers\na,b,{'[' * 100_000}\n", "but must be JSON such as"),
     ],
 )
 def test_mistakes_in_tables(read, content, message):

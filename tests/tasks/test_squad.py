@@ -200,7 +200,7 @@ def test_a_passage_is_tokenized_once_for_all_its_questions(letters_tokenizer, mo
 
 def test_mistakes(letters_tokenizer, tmp_path):
     example = SquadExample("q1", "x", Passage("a"))
-    message = "max_seq_length=5 leaves no room for a text after max_query_length=2 question tokens"
+    message = "max_seq_length=5 leaves no room for a text after a question of max_query_length=2 and 3"
     with pytest.raises(ValueError, match=message):
         make_features([example], letters_tokenizer, 5, 2, 2, False)
     (tmp_path / "vocab.txt").write_text("[UNK]\na\n")

@@ -108,5 +108,5 @@ def test_a_missing_split(read, tfds, monkeypatch):
 
 def test_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(ImportError, match=r"reading glue/mrpc needs .* not installed: pip install tensorflow-datasets"):
+    with pytest.raises(ValueError, match=r"reading glue/mrpc needs .* not installed: pip install tensorflow-datasets"):
         read_tfds("glue/mrpc", "train")

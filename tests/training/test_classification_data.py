@@ -182,9 +182,10 @@ def test_a_label_may_name_its_choice(write, messages, header, cells):
     names = header.split(",")[1:-1]
     labels = ["1", "in", "B", *([names[1]] if len(names) > 1 else [])]
     train = write("train.csv", "\n".join([header, *(f"{cells}{label}" for label in labels)]))
-    settings = {"kind": "multiple_choice", "choice_columns": tuple(names), "label_column": "right"}
-    data = read(do_train=True, train_file=train, **settings)
-    assert [(row.choices, row.label) for row in data.train] == [(("so", "in"), "1")] * len(labels)
+    for columns in (names, [str(number) for number in range(1, 1 + len(names))]):
+        settings = {"kind": "multiple_choice", "choice_columns": tuple(columns), "label_column": "right"}
+        data = read(do_train=True, train_file=train, **settings)
+        assert [(row.choices, row.label) for row in data.train] == [(("so", "in"), "1")] * len(labels)
     assert not any("is a list" in message for message in messages)
 
 
@@ -236,11 +237,12 @@ def test_a_file_without_a_header_has_columns_by_number(write):
     assert [(example.text_a, example.label) for example in data.train] == [("first", "x"), ("second", "y")]
 
 
-def test_a_column_of_labels_that_is_0_everywhere_is_a_label(write, messages):
+@pytest.mark.parametrize("label_column", ["toxic,threat,insult", "1,2,3"])
+def test_a_column_of_labels_that_is_0_everywhere_is_a_label(write, messages, label_column):
     train = write("train.csv", "text,toxic,threat,insult", "a,1,0,0", "b,0,0,1")
     dev = write("dev.csv", "text,toxic,threat,insult", "a,0,1,1")
     files = {"do_train": True, "do_eval": True, "train_file": train, "eval_file": dev, "kind": "multi_label"}
-    data = read(**files, label_column="toxic,threat,insult")
+    data = read(**files, label_column=label_column)
     assert data.labels == ("insult", "threat", "toxic")
     assert data.dev[0].label == ("threat", "insult")
     assert "no example to train on has the label threat" in messages

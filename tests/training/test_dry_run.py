@@ -176,6 +176,32 @@ def test_queries_and_their_texts(write, look):
     assert 'texts 8, of which the first are 1: "query 0" | "fits 0"' in report
     write("b.csv", "query,positive\na,b\n")
     assert "all texts fit their queries" in look(run_reranker, "--train_file=b.csv")[2]
+    write("c.csv", "query,positive,negative\na,b,c\nquery 2,b,c\n")
+    report = look(run_reranker, "--train_file=a.csv", "--eval_file=c.csv")[1]
+    assert "1 of the 2 texts of c.csv are also in a.csv, such as line 3 (line 4 there)" in report
+
+
+@pytest.mark.parametrize(
+    ("program", "setting", "content", "expected"),
+    [
+        (run_reranker, "eval_file", "query,positive\na,b\n", "so every model would be perfect"),
+        (run_reranker, "eval_file", "query,text,score\na,b,0\n", 'the query "a" has no text that fits'),
+        (
+            run_classifier,
+            "class_weights=1,2,3 --train_file",
+            "text,label\na,x\nb,y\n",
+            "nor 2 numbers, one for each",
+        ),
+        (run_classifier, "doc_stride=500 --train_file", "text,label\na,x\nb,y\n", "but must be from 1 to 126"),
+        (run_squad, "max_seq_length=60 --train_file", "context,question,answer\na,b,a\n", "leaves no room for a text"),
+        (run_sentence_vectors, "eval_file", "text\na\nb\n", "has only texts"),
+        (run_sentence_vectors, "train_file", "text,text_pair,score\na,b,0\n", "all scores are 0"),
+        (run_sentence_vectors, "train_file", "text,text_pair\na,b\na,c\n", "same first or the same second text"),
+    ],
+)
+def test_a_look_finds_what_nothing_can_be_learned_from(program, setting, content, expected, write, look):
+    write("a.csv", content)
+    assert expected in look(program, *f"--{setting}=a.csv".split())[2]
 
 
 def test_vectors(write, look):
@@ -184,7 +210,7 @@ def test_vectors(write, look):
     status, report, mistake = look(run_sentence_vectors, "--train_file=a.csv", "--predict_file=b.txt")
     assert (status, mistake) == (0, "")
     assert 'scores 3, of which the first are 1.0: "a b" | "c"' in report
-    assert "words median 3, 95 % up to 3, longest 3 (row 2) (the longer text)" in report
+    assert "words median 3, 95 % up to 3, longest 3 (line 3) (the longer text)" in report
     assert 'texts 2, of which the first are "one" "two words"' in report
     write("a.csv", "sentence1,sentence2,score\na,b,1\n,b,2\nc,d\ne,,3\n")
     status, report, mistake = look(run_sentence_vectors, "--train_file=a.csv")

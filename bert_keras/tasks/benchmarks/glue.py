@@ -196,6 +196,11 @@ GLUE_TASKS: dict[str, GlueTask] = {task.name: task for task in _TASKS}
 GLUE_TASKS |= {alias: GLUE_TASKS[name] for alias, name in _ALIASES.items()}
 
 
+def task_of_tfds(name: str) -> GlueTask | None:
+    """Returns the task that a dataset of TensorFlow Datasets has; None for other datasets."""
+    return next((task for task in _TASKS if task.tfds is not None and task.tfds.name == name), None)
+
+
 def find_task(name: str) -> GlueTask:
     """Returns the task with a name, in upper or lower case; raises ValueError if it does not exist."""
     task = GLUE_TASKS.get(name.lower())

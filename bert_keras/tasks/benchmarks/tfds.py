@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from bert_keras.mistakes import Mistake
-from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, TfdsSource
+from bert_keras.tasks.benchmarks.glue import GlueTask, TfdsSource, task_of_tfds
 from bert_keras.tasks.tables.column_names import LABEL_NAMES
 from bert_keras.tasks.tables.columns import Columns, choose_columns
 from bert_keras.tasks.tables.examples import Example, Label, without_undecided
@@ -26,16 +26,15 @@ def read_tfds(
     become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels of
     their files, in the same order, and no labels in a test split.
 
-    Raises ImportError if tensorflow-datasets is not installed, ValueError if the dataset, split or feature does not
-    exist, a feature is not usable, or the split is empty.
+    Raises ValueError if tensorflow-datasets is not installed, the dataset, split or feature does not exist, a feature
+    is not usable, or the split is empty.
     """
     try:
         import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError(
-            f"reading {name} needs TensorFlow Datasets, which is not installed: pip install tensorflow-datasets"
-        ) from error
-    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
+    except ImportError:
+        message = "reading {} needs TensorFlow Datasets, which is not installed: pip install tensorflow-datasets"
+        raise Mistake(message, name) from None
+    task = task_of_tfds(name)
     source_of_task = task.tfds if task is not None else None
     if source_of_task is not None:
         split = _split_name(source_of_task, split)

@@ -10,7 +10,7 @@ from typing import Any
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
-from bert_keras.tasks.benchmarks.glue import GLUE_TASKS, GlueTask, find_task
+from bert_keras.tasks.benchmarks.glue import GlueTask, find_task, task_of_tfds
 from bert_keras.tasks.benchmarks.glue_files import read_glue
 from bert_keras.tasks.benchmarks.tfds import read_tfds
 from bert_keras.tasks.classification.held_out import hold_out, hold_out_for_calibration
@@ -20,6 +20,7 @@ from bert_keras.tasks.classification.labels import LABELS
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.columns import Columns
+from bert_keras.tasks.tables.encoding import check_examples
 from bert_keras.tasks.tables.examples import Example, in_order, learn_scale, naming_teacher
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
@@ -62,6 +63,11 @@ class ClassificationData:
         """The names of the labels in the order of their ids; () for numbers."""
         return self.kind.names
 
+    def check_lengths(self, settings: ClassifierSettings) -> None:
+        """Refuses lengths and numbers of choices with which no features can be made."""
+        for examples in (self.train, self.dev, self.test, self.unlabeled, self.calibration):
+            check_examples(examples or (), settings.max_seq_length, settings.doc_stride)
+
 
 def read_classification_data(
     settings: ClassifierSettings,
@@ -97,16 +103,13 @@ def read_classification_data(
     if data.kind.has_classes:
         warn_of_contradictions([*(data.train or ()), *(data.calibration or ()), *(data.dev or ())])
     if unlabeled_file:
-        data = dataclasses.replace(data, unlabeled=_read_unlabeled(settings, data, read or read_own))
+        # With any label: its weight in the loss is 0.
+        label, unlabeled = data.kind.any_label(), (read or read_own)(settings, "unlabeled_file")
+        log.info("texts that only the teacher labels: %s", f"{len(unlabeled):,}")
+        unlabeled = [dataclasses.replace(example, label=label) for example in unlabeled]
+        data = dataclasses.replace(data, unlabeled=unlabeled)
     _check_pairs(data, stored)
     return data
-
-
-def _read_unlabeled(settings: ClassifierSettings, data: ClassificationData, read: Reader) -> list[Example]:
-    """Returns the examples of the file of texts without labels, with any label: its weight in the loss is 0."""
-    label, examples = data.kind.any_label(), read(settings, "unlabeled_file")
-    log.info("texts that only the teacher labels: %s", f"{len(examples):,}")
-    return [dataclasses.replace(example, label=label) for example in examples]
 
 
 def digest_of(examples: Iterable[Example]) -> str:
@@ -171,52 +174,49 @@ def check_files(settings: ClassifierSettings) -> None:
 def _learn_labels(settings: ClassifierSettings, train: Sequence[Example]) -> tuple[str, ...]:
     """Returns the labels of the examples to train on, also those of columns of 0 and 1 that are 0 everywhere."""
     labels = LABELS[settings.kind].learn(train)
-    named = [name.strip() for name in (settings.label_column or "").split(",")]
-    if len(named) > 1 and {*labels} < {*named}:
-        return tuple(sorted(named))
-    return labels
+    given = [name.strip() for name in (settings.label_column or "").split(",")]
+    if len(given) == 1:
+        return labels
+    header = Table(settings.train_file or "").names if any(map(str.isdecimal, given)) else ()
+    by_number = [header[int(name)] if name.isdecimal() and int(name) < len(header) else name for name in given]
+    return next((tuple(sorted(named)) for named in (given, by_number) if {*labels} < {*named}), labels)
 
 
 def read_own(settings: ClassifierSettings | LabelCheckSettings, flag: str) -> list[Example]:
     """Reads one of the user's files; ignores labels in a file to predict."""
+    columns, kind = _columns_of(settings), getattr(settings, "kind", "single_label")
     needs_label = flag not in ("predict_file", "unlabeled_file")
-    label = settings.label_column if needs_label else None
-    columns = Columns(settings.text_column, settings.text_pair_column, label, settings.id_column)
-    kind = "single_label"
-    if isinstance(settings, ClassifierSettings):
-        kind, choices = settings.kind, tuple(settings.choice_columns)
-        columns = dataclasses.replace(columns, label_separator=settings.label_separator, choices=choices)
+    if not needs_label:
+        columns = dataclasses.replace(columns, label=None)
     table = Table(getattr(settings, flag))
     return read_own_file(table, columns, kind, needs_label, settings.skip_bad_rows, settings.has_header)
+
+
+def _columns_of(settings: ClassifierSettings | LabelCheckSettings) -> Columns:
+    columns = (settings.text_column, settings.text_pair_column, settings.label_column, settings.id_column)
+    separator, choices = getattr(settings, "label_separator", None), getattr(settings, "choice_columns", ())
+    return Columns(*columns, separator, tuple(choices))
 
 
 def _read_tfds(
     settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None
 ) -> ClassificationData:
     name = settings.tfds or ""
-    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
-    splits = ("train", settings.tfds_eval_split, settings.tfds_predict_split)
-    if task is not None:
-        splits = ("train", "dev", "test")
-    columns = None
-    if task is None:
-        text, pair, label, id_ = (getattr(settings, f"{name}_column") for name in ("text", "text_pair", "label", "id"))
-        columns = Columns(text, pair, label, id_, settings.label_separator)
+    task = task_of_tfds(name)
+    splits = ("train", "dev", "test") if task else ("train", settings.tfds_eval_split, settings.tfds_predict_split)
+    columns = None if task else _columns_of(settings)
     names = []
 
     def read(split: str) -> list[Example]:
-        try:
-            examples, labels = read_tfds(name, split, columns, settings.data_dir)
-        except ImportError as error:
-            raise Mistake("{}", error) from error
+        examples, labels = read_tfds(name, split, columns, settings.data_dir)
         names.append(labels)
         return examples
 
-    train, dev, test = _wanted(settings, read, splits)
+    found = _wanted(settings, read, splits)
     if task is not None:
-        return _data(settings, LABELS[task.kind](task.labels), task, train, dev, test)
-    labels = None if train is None else tuple(in_order(LABELS[settings.kind].learn(train), held))
-    return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
+        return _data(settings, LABELS[task.kind](task.labels), task, *found)
+    labels = None if found[0] is None else tuple(in_order(LABELS[settings.kind].learn(found[0]), held))
+    return _with_labels(settings, labels, stored or {"labels": names[0]}, *found)
 
 
 def _wanted(
@@ -231,11 +231,10 @@ def _with_labels(
     settings: ClassifierSettings,
     labels: Sequence[str] | None,
     stored: dict[str, Any] | None,
-    train: list[Example] | None,
-    dev: list[Example] | None,
-    test: list[Example] | None,
+    *splits: list[Example] | None,
 ) -> ClassificationData:
     """Returns the data with the labels of the training examples, else those of the model."""
+    train, dev, _ = splits
     if labels is None:
         labels = stored["labels"] if stored else None
     if labels is None:
@@ -248,20 +247,16 @@ def _with_labels(
             kind.check(examples or ())
     if train is not None and not kind.has_classes:
         kind.scale = learn_scale(train)
-    data = _data(settings, kind, None, train, dev, test)
+    data = _data(settings, kind, None, *splits)
     if data.train is not None:
         log_labels(data.train, data.kind)
     return data
 
 
 def _data(
-    settings: ClassifierSettings,
-    kind: SingleLabel,
-    task: GlueTask | None,
-    train: list[Example] | None,
-    dev: list[Example] | None,
-    test: list[Example] | None,
+    settings: ClassifierSettings, kind: SingleLabel, task: GlueTask | None, *splits: list[Example] | None
 ) -> ClassificationData:
+    train, dev, test = splits
     metrics = _metrics(settings.metric, kind, task.metrics if task else kind.metrics)
     calibration = None
     if train is not None:

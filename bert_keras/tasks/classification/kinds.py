@@ -34,7 +34,6 @@ def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | Non
         if "kind" in settings.given and KINDS[settings.kind] != stored["task"]:
             raise Mistake("{kind}={}, but the model is one of the kind {}; leave it out", settings.kind, kind)
         settings = dataclasses.replace(settings, kind=kind)
-    _check_named(settings)
     _check_source(settings)
     _check_kind(settings)
     return settings
@@ -69,7 +68,7 @@ def class_weights_of(text: str | None, kind: SingleLabel, train: Sequence[Exampl
     return weights
 
 
-def _check_named(settings: ClassifierSettings) -> None:
+def _check_source(settings: ClassifierSettings) -> None:
     named = [name for source in _SOURCES for name in source if getattr(settings, name)]
     if not named and not settings.unlabeled_file:
         raise Mistake("no data given; give {task_name} and {data_dir}, {tfds}, or {train_file} and the like")
@@ -79,6 +78,10 @@ def _check_named(settings: ClassifierSettings) -> None:
             Setting(named[0]),
             Setting(named[1]),
         )
+    if settings.task_name and not settings.data_dir:
+        raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings.task_name)
+    if settings.do_train and settings.eval_share and settings.eval_file:
+        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
 
 
 def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
@@ -96,13 +99,6 @@ def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
     columns = columns - {"skip_bad_rows", "kind"} | {"eval_share"}
     unused = {name for name, _ in settings.without_effect()} & _OF_DATA
     return dataclasses.replace(settings, **{name: defaults[name] for name in (columns | unused) - settings.given})
-
-
-def _check_source(settings: ClassifierSettings) -> None:
-    if source_of(settings) == "task_name" and not settings.data_dir:
-        raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings.task_name)
-    if settings.do_train and settings.eval_share and settings.eval_file:
-        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
 
 
 def _check_kind(settings: ClassifierSettings) -> None:

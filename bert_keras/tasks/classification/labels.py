@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bert_keras.evaluation.classification import class_report, multi_label_metrics, regression_metrics
+from bert_keras.evaluation.classification import multi_label_metrics, regression_metrics
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.examples import Example, Label, check_numbers, learn_labels
 
@@ -27,7 +27,6 @@ class Choice(SingleLabel):
     kind = "multiple_choice"
     metrics = ("accuracy",)
     has_one = False
-    can_be_calibrated = False
     has_windows = False
     no_effect: ClassVar = {
         "pack": "the choices of an example are rows that are compared with each other",
@@ -110,13 +109,8 @@ class SeveralLabels(SingleLabel):
     def of_truth(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.where(targets, answers, 1 - answers).ravel()
 
-    def outcome(self, answers: np.ndarray, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        is_right = (self.decide(answers) == self.truth(examples)).ravel()
-        return np.maximum(answers, 1 - answers).ravel(), is_right, self.of_truth(answers, self.targets(examples))
-
-    def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
-        """Returns the confidences of the least certain labels."""
-        return np.maximum(answers, 1 - answers).min(-1)
+    def confidences(self, answers: np.ndarray) -> np.ndarray:
+        return np.maximum(answers, 1 - answers)
 
     def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
         label = int(np.abs(answer - self.targets([example])[0]).argmax())
@@ -126,10 +120,7 @@ class SeveralLabels(SingleLabel):
         return [",".join(sorted(np.array(self.names)[answer >= 0.5])) for answer in answers]
 
     def summary(self, answers: np.ndarray) -> str:
-        return self._counted((answers >= 0.5).sum(0))
-
-    def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
-        return class_report(self.targets(examples), (answers >= 0.5).astype(np.int64), self.names)
+        return self._counted(self.decide(answers).sum(0))
 
 
 class Number(SingleLabel):
@@ -144,7 +135,6 @@ class Number(SingleLabel):
     confidence_name = "difference"
     has_classes = False
     has_one = False
-    can_be_calibrated = False
     no_effect: ClassVar = {
         "class_weights": "it is for data with one label each, but these are regression",
         "calibrate": "it divides the logits of classes, but these data are regression",

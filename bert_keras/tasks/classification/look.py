@@ -7,12 +7,11 @@ from typing import Any
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
 from bert_keras.tasks.classification.data import (
-    ClassificationData,
     check_files,
     read_classification_data,
     read_own,
 )
-from bert_keras.tasks.classification.kinds import complete_settings, source_of
+from bert_keras.tasks.classification.kinds import class_weights_of, complete_settings, source_of
 from bert_keras.tasks.classification.labels import LABELS, SeveralLabels
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
@@ -56,19 +55,17 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
 
 
 def _look_at_known_task(settings: ClassifierSettings, together: Findings, is_whole: bool) -> list[Findings]:
+    files = []
     with together.reading():
         data = read_classification_data(settings, None)
-        if is_whole:
-            return _describe_splits(settings, data, together)
-    return []
-
-
-def _describe_splits(settings: ClassifierSettings, data: ClassificationData, together: Findings) -> list[Findings]:
-    files, tokenizer = [], open_tokenizer(settings, settings.init_checkpoint)
-    for examples in (data.train, data.dev, data.test):
-        if examples:
-            files.append(Findings(examples[0].source.rsplit(" ", 2)[0]))
-            _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind.kind), tokenizer)
+        class_weights_of(settings.class_weights, data.kind, data.train)
+        if settings.do_train:
+            data.check_lengths(settings)
+        tokenizer = open_tokenizer(settings, settings.init_checkpoint) if is_whole else None
+        for examples in (data.train, data.dev, data.test) if is_whole else ():
+            if examples:
+                files.append(Findings(examples[0].source.rsplit(" ", 2)[0]))
+                _describe(files[-1], examples, dataclasses.replace(settings, kind=data.kind.kind), tokenizer)
     return files
 
 
@@ -113,6 +110,9 @@ def _check_together(
     data = None
     with together.reading():
         data = read_classification_data(settings, stored, read=lambda _, name: read[name])
+        class_weights_of(settings.class_weights, data.kind, data.train)
+        if settings.do_train:  # else a model may decide the lengths
+            data.check_lengths(settings)
     if data is None or not data.kind.has_classes or not is_whole:
         return
     if data.dev and settings.eval_share:
@@ -129,7 +129,7 @@ def _describe(
 ) -> Texts:
     """Adds what a file holds: examples, labels, lengths and equal texts."""
     kind = LABELS[settings.kind if isinstance(settings, ClassifierSettings) else "single_label"]()
-    texts = Texts(found.path, (example.texts for example in examples), [example.source for example in examples])
+    texts = Texts(found.path, [example.placed for example in examples])
     add_examples(found, map(_shown, examples[:3]), len(examples))
     labels = [example.label for example in examples]
     if None not in labels:

@@ -29,7 +29,6 @@ class SingleLabel:
         confidence_name: the name of `errors` in reports.
         has_classes: whether answers are probabilities of classes.
         has_one: whether an example has exactly one class, which can have a weight.
-        can_be_calibrated: whether the head can be divided by a temperature.
         has_windows: whether long texts can be read in windows, and examples can share a row.
         no_effect: settings that change nothing in training, with the reasons.
     """
@@ -40,7 +39,6 @@ class SingleLabel:
     confidence_name: ClassVar[str] = "confidence"
     has_classes: ClassVar[bool] = True
     has_one: ClassVar[bool] = True
-    can_be_calibrated: ClassVar[bool] = True
     has_windows: ClassVar[bool] = True
     no_effect: ClassVar[Mapping[str, str]] = {}
 
@@ -125,14 +123,18 @@ class SingleLabel:
         """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
         return answers[targets]
 
+    def confidences(self, answers: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of what is decided, float [N], or [N, C] for several labels."""
+        return answers.max(-1)
+
     def outcome(self, answers: np.ndarray, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
         is_right = self.decide(answers) == self.truth(examples)
-        return answers.max(-1), is_right, self.of_truth(answers, self.targets(examples))
+        return self.confidences(answers).ravel(), is_right.ravel(), self.of_truth(answers, self.targets(examples))
 
     def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
-        """Returns the number by which reports sort wrong answers, float [N]: the confidence of the whole answer."""
-        return answers.max(-1)
+        """Returns the number by which reports sort wrong answers, float [N]: the least confidence of an answer."""
+        return self.confidences(answers).reshape(len(answers), -1).min(-1)
 
     def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
         """Returns the column of the scores to explain, words before the explanation, and the form of its numbers."""

@@ -6,7 +6,6 @@ Source: run_classifier.py of the original BERT.
 import dataclasses
 import functools
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +14,19 @@ from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.text.same_text import Placed
 from bert_keras.evaluation.calibration import fit_temperature, label_set_thresholds, negative_log_likelihood
 from bert_keras.evaluation.intervals import FEWEST_ROWS, bootstrap, wilson
-from bert_keras.mistakes import Message, NotFinite
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RUN_CONFIG, RunDir, read_run_config
 from bert_keras.storage import paths
 from bert_keras.tasks.classification import LABEL_SETS
-from bert_keras.tasks.classification.data import ClassificationData, digest_of, facts_of, read_classification_data
+from bert_keras.tasks.classification.data import digest_of, facts_of, read_classification_data
 from bert_keras.tasks.classification.kinds import class_weights_of
 from bert_keras.tasks.classification.labels import ERRORS
 from bert_keras.tasks.classification.report.files import write_calibration, write_evaluation, write_predictions
 from bert_keras.tasks.classification.settings import ClassifierSettings
-from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.finetuning.task import Task, finite_logits
 from bert_keras.tasks.reports.commands import commands_of_classifier
 from bert_keras.tasks.tables.encoding import make_features
 from bert_keras.tasks.tables.examples import Example
@@ -42,16 +41,6 @@ log = logging.getLogger("bert_keras")
 _NUM_PAGE_EXAMPLES, _MOST_CHARS, _PREFERRED_CHARS = 3, 2000, 80
 
 
-def _without_effect(data: ClassificationData, settings: ClassifierSettings) -> dict[str, str | Message]:
-    """Returns the settings that change nothing in training because of the data, with the reasons."""
-    names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
-    names += ["label_loss_weight"] if settings.label_loss_weight else []
-    return {
-        **data.kind.no_effect,
-        **({} if data.has_labels else dict.fromkeys(names, "no training example has a label")),
-    }
-
-
 class Classification(Task):
     """The task of run_classifier.py. The constructor reads and checks all examples.
 
@@ -64,14 +53,20 @@ class Classification(Task):
 
     def __init__(self, settings: ClassifierSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         self.data = read_classification_data(settings, stored, None if settings.new_head else files.labels)
+        self.data.check_lengths(settings)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.baseline_name = self.data.kind.baseline_name
         self.num_train_examples = len(self.data.train or ()) + len(self.data.unlabeled or ())
         self.has_labels = self.data.has_labels
-        self.no_effect = _without_effect(self.data, settings)
-        if not self.has_labels and not settings.soft_loss_weight:
-            log.warning(Message("without labels and with {soft_loss_weight}=0, the head of the student learns nothing"))
+        self.no_effect = dict(self.data.kind.no_effect)
+        if not self.has_labels:
+            names = ["label_smoothing", "class_weights", "eval_share", "calibrate"]
+            names += ["label_loss_weight"] if settings.label_loss_weight else []
+            self.no_effect |= dict.fromkeys(names, "no training example has a label")
+            if not settings.soft_loss_weight:
+                text = "without labels and with {soft_loss_weight}=0, the head of the student learns nothing"
+                log.warning(Message(text))
         self.max_seq_length = settings.max_seq_length
         self.doc_stride = settings.doc_stride
         self.class_weights = class_weights_of(settings.class_weights, self.data.kind, self.data.train)
@@ -79,8 +74,7 @@ class Classification(Task):
         self._eval_batch_size = settings.eval_batch_size
         self._temperature: list[float] | None = None
         self._label_sets: dict[str, float] | None = None
-        self._tokenizer = files.tokenizer
-        self._preparation = files.preparation
+        self.tokenizer = files.tokenizer
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -133,7 +127,7 @@ class Classification(Task):
         return self.data.kind.make_loss(config, self.class_weights)
 
     def evaluate(self, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        losses = self.data.kind.losses(_logits(outputs), self.eval_features)
+        losses = self.data.kind.losses(finite_logits(outputs), self.eval_features)
         size = self._eval_batch_size
         answers = self.answers(outputs, self.eval_features)
         metrics = {"loss": float(losses.mean()), **self._judge(self.data.kind.decide(answers))}
@@ -157,15 +151,16 @@ class Classification(Task):
     def page_examples(self) -> list[dict[str, Any]]:
         """Whole texts with different labels, held out from training if possible; short ones go first."""
         found: dict[Any, dict[str, Any]] = {}
-        for example in sorted(self.data.dev or self.data.train or (), key=_distance_from_preferred_length):
-            if _num_chars(example) <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
+        examples = self.data.dev or self.data.train or ()
+        for example in sorted(examples, key=lambda example: abs(example.num_chars - _PREFERRED_CHARS)):
+            if example.num_chars <= _MOST_CHARS and len(found) < _NUM_PAGE_EXAMPLES:
                 texts = {"text": example.text_a, "text_pair": example.text_b, "choices": [*example.choices]}
                 found.setdefault(example.label, {name: value for name, value in texts.items() if value})
         return [*found.values()]
 
     def fit_temperature(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """One temperature for all classes, or one for each of several labels. Also finds what label sets need."""
-        logits, truth = _logits(outputs), self.data.kind.targets(self.data.calibration or ())
+        logits, truth = finite_logits(outputs), self.data.kind.targets(self.data.calibration or ())
         columns = self.data.kind.parts(logits.shape[-1])
 
         def nll(temperature: float, part: Any) -> float:
@@ -185,8 +180,10 @@ class Classification(Task):
         write_calibration(run_dir, self.data, self._temperature or [], *parts)
 
     def write_evaluation(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> None:
+        from bert_keras.tasks.classification.report.words_of_errors import words_of_errors  # --help does not need it
+
         answers = self.answers(outputs, self.eval_features)
-        write_evaluation(run_dir, self.data, answers, functools.partial(self._words, outputs, answers))
+        write_evaluation(run_dir, self.data, answers, functools.partial(words_of_errors, self, outputs, answers))
 
     def findings(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> "Findings":
         from bert_keras.tasks.classification.report.page import long_texts, sections_of  # --help does not need them
@@ -196,7 +193,7 @@ class Classification(Task):
         kind, size = self.data.kind, len(answers)
         outcome = kind.outcome(answers, self.data.dev or ()) if kind.has_classes else None
         numbers, texts = sections_of(run_dir, self.data, answers, outcome)
-        num_full, longest = long_texts(self.data, features, self._tokenizer)
+        num_full, longest = long_texts(self.data, features, self.tokenizer)
         commands = []
         if paths.is_file(config := run_dir.file(RUN_CONFIG)):
             stored, has_cut_texts = read_run_config(config), num_full > 0 and not self.doc_stride
@@ -230,24 +227,14 @@ class Classification(Task):
         Raises:
             ValueError: a logit is not finite.
         """
-        values = self.data.kind.values(_logits(outputs))
+        values = self.data.kind.values(finite_logits(outputs))
         index = features["example_index"]
         sums = np.zeros((index[-1] + 1, *values.shape[1:]))
         np.add.at(sums, index, values)
         counts = np.bincount(index).reshape(-1, *[1] * (values.ndim - 1))
         return sums / counts
 
-    def _words(self, outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]) -> list[str] | None:
-        """Returns the words that carry the answers to evaluation examples. None: no word can be hidden."""
-        infer = self.infer
-        if infer is None or "[MASK]" not in self._tokenizer.vocab or not self.data.kind.has_windows:
-            return None
-        from bert_keras.tasks.classification.report.words_of_errors import WordsOfErrors  # only here
-
-        words = WordsOfErrors(self.data, self.eval_features, self._tokenizer, self.doc_stride)
-        return words.cells(places, answers, self._scores(outputs), lambda features: self._scores(infer(features)))
-
-    def _scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+    def scores(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
         """Returns the answers to sequences that are whole examples, float64 [N, C]; for regression [N, 1]."""
         size = len(outputs["logits"])
         return self.answers(outputs, {"example_index": np.arange(size)}).reshape(size, -1)
@@ -271,24 +258,16 @@ class Classification(Task):
             "examples": digest_of(examples),
             "kind": self.data.kind.kind,
             "labels": list(self.data.labels),
-            **self._tokenizer.facts,
+            **self.tokenizer.facts,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
 
         def build() -> dict[str, np.ndarray]:
             kind = self.data.kind
-            return make_features(examples, self._tokenizer, self.max_seq_length, self.doc_stride, split, kind)
+            return make_features(examples, self.tokenizer, self.max_seq_length, self.doc_stride, split, kind)
 
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
-
-
-def _num_chars(example: Example) -> int:
-    return sum(map(len, (example.text_a, example.text_b or "", *example.choices)))
-
-
-def _distance_from_preferred_length(example: Example) -> int:
-    return abs(_num_chars(example) - _PREFERRED_CHARS)
 
 
 def _with_label_weights(
@@ -301,17 +280,3 @@ def _with_label_weights(
         if features is not None
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns the logits as float64; refuses numbers that are not finite."""
-    logits = outputs["logits"].astype(np.float64)
-    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
-    if not is_finite.all():
-        raise NotFinite(
-            "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
-            "{learning_rate}",
-            np.sum(~is_finite),
-            len(logits),
-        )
-    return logits

@@ -10,17 +10,16 @@ import keras
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.model_folder.exported import open_exported
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import POOLER_PATTERNS, BertConfig, load_weights, weights_by_name, weights_to_load
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling import BertConfig, weights_to_load
+from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.losses import Loss
 from bert_keras.settings.groups import TeacherSettings
 from bert_keras.tasks import settings_of
+from bert_keras.tasks.ability import IDS
 from bert_keras.tasks.distillation.loss import DistillationLoss
 from bert_keras.tasks.distillation.recipe import Recipe, check_same_input, recipe_of
 
 log = logging.getLogger("bert_keras")
-
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,13 +70,10 @@ class Teacher:
         """Returns a function of the features of a batch that returns the outputs: a Keras model if not an export."""
         if self.files.checkpoint is None:
             exported = open_exported(self.files.folder)
-            return lambda features: exported({name: features[name] for name in _INPUTS})
+            return lambda features: exported({name: features[name] for name in IDS})
         with weights_to_load():
             model = make_network(self.files.config).model
-        weights, checkpoint = weights_by_name(model), self.files.need_checkpoint()
-        ignored = entries_of_other_heads(checkpoint, weights)
-        unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
-        log.info("teacher: %s", load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored))
+        log.info("teacher: %s", load_all_weights(model, self.files.need_checkpoint()))
         model.trainable = False
         return model
 

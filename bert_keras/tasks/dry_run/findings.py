@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import paths
-from bert_keras.tasks.tables.tables import BadRow, keeping_bad_rows, without_bad_rows
+from bert_keras.tasks.tables.tables import keeping_bad_rows, without_bad_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -27,14 +27,12 @@ class Findings:
         setting: the name of the setting that names the file.
         facts: the lines of the report.
         problems: the mistakes that end a run.
-        bad_rows: the rows that cannot be read.
     """
 
     path: str = ""
     setting: str = ""
     facts: list[Fact] = dataclasses.field(default_factory=list)
     problems: list[Mistake | OSError] = dataclasses.field(default_factory=list)
-    bad_rows: list[BadRow] = dataclasses.field(default_factory=list)
 
     def add(self, name: str, text: str | Message) -> None:
         self.facts.append((name, text))
@@ -48,9 +46,15 @@ class Findings:
         with keeping_log() as records, keeping_bad_rows() as bad, self.catching():
             yield
         self.facts += [self._fact(record) for record in records]
-        self.bad_rows += bad
-        if bad:
-            self._add_bad_rows(bad, skips_bad_rows)
+        if not bad:
+            return
+        if not skips_bad_rows:
+            # The mistake of the run takes the place of one about what is left of the file.
+            self.problems.clear()
+            with self.catching():
+                without_bad_rows(paths.name(self.path), bad, skips_bad_rows)
+        self.add("bad rows", f"{len(bad):,}, which are left out" if skips_bad_rows else f"{len(bad):,}")
+        self.facts += [("", row.error.message) for row in bad[:_BAD_ROWS_SHOWN]]
 
     @contextlib.contextmanager
     def catching(self) -> Iterator[None]:
@@ -59,15 +63,6 @@ class Findings:
             yield
         except (Mistake, OSError) as error:
             self.problems.append(error)
-
-    def _add_bad_rows(self, bad: Sequence[BadRow], skips: bool | None) -> None:
-        if not skips:
-            # The mistake of the run takes the place of one about what is left of the file.
-            self.problems.clear()
-            with self.catching():
-                without_bad_rows(paths.name(self.path), bad, skips)
-        self.add("bad rows", f"{len(bad):,}, which are left out" if skips else f"{len(bad):,}")
-        self.facts += [("", row.error.message) for row in bad[:_BAD_ROWS_SHOWN]]
 
     def _fact(self, record: logging.LogRecord) -> Fact:
         name = "warning" if record.levelno >= logging.WARNING else "read as" if self.path else "the run"

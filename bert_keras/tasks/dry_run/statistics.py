@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data_prep.text.same_text import Key, find_contradictions, find_shared, key_of
-from bert_keras.mistakes import Message, some_of
+from bert_keras.data_prep.text.same_text import Key, Placed, find_contradictions, find_shared
+from bert_keras.mistakes import Message, shortened, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
-_LONGEST_SHOWN, _LONGEST_LABEL = 110, 40
+_LONGEST_SHOWN = 110
 SIGNS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{SIGNS}]|[^\s{SIGNS}]+")
 _UNEVEN = 10
@@ -28,10 +28,10 @@ class Texts:
         sources: the place of each example, such as "dev.csv line 41".
     """
 
-    def __init__(self, path: str, texts: Iterable[Sequence[str]], sources: Sequence[str]) -> None:
+    def __init__(self, path: str, placed: Sequence[Placed]) -> None:
         self.name = paths.name(path)
-        self.keys: list[Key] = [key_of(of_example) for of_example in texts]
-        self.sources = [source.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for source in sources]
+        self.keys = [each.key for each in placed]
+        self.sources = [each.place.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for each in placed]
 
 
 def num_words(text: str) -> int:
@@ -68,7 +68,7 @@ def numbers(values: Sequence[float]) -> str:
 def shown(text: str) -> str:
     """Returns a text in quotes and on one line; a long one is cut."""
     line = " ".join(text.split())
-    return f'"{line}"' if len(line) <= _LONGEST_SHOWN else f'"{line[:_LONGEST_SHOWN]}..."'
+    return f'"{shortened(line, _LONGEST_SHOWN)}"'
 
 
 def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None = None) -> None:
@@ -83,15 +83,9 @@ def add_equal_texts(found: Findings, texts: Texts, labels: Sequence[Any] | None 
     found.add("equal texts", f"{len(repeated):,} of {len(texts.keys):,} repeat an earlier one, {example}")
     groups = find_contradictions(texts.keys, labels) if labels else []
     if labels and groups:
-        places = ", ".join(
-            f"{texts.sources[number]} ({_in_short(labels[number])})" for number in groups[0][:_NAMES_SHOWN]
-        )
+        names = [", ".join(label) if isinstance(label, tuple) else str(label) for label in labels]
+        places = ", ".join(f"{texts.sources[row]} ({shortened(names[row])})" for row in groups[0][:_NAMES_SHOWN])
         found.add("warning", f"texts with different labels: {len(groups):,}, such as {places}")
-
-
-def _in_short(label: Any) -> str:
-    name = ", ".join(label) if isinstance(label, tuple) else str(label)
-    return name if len(name) <= _LONGEST_LABEL else f"{name[:_LONGEST_LABEL]}..."
 
 
 def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:

@@ -19,8 +19,8 @@ import numpy as np
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.modeling import POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
-from bert_keras.modeling.checkpoints.files import ADAPTER_FILE, Checkpoint
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
+from bert_keras.modeling.checkpoints.loading import entries_of_other_heads, load_all_weights
 from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.runs.run_dir import MODEL_DIR, RunDir
 from bert_keras.settings.groups import FineTuningSettings
@@ -100,24 +100,15 @@ def is_model_of(run_folder: str, folder: str) -> bool:
     return paths.is_file(file) and paths.read_text(file).strip() == ModelFolder(folder).digest
 
 
-def load_model(model: keras.Model, run_dir: RunDir, checkpoint: Checkpoint | None) -> int:
-    """Loads the weights to use, and returns their step; 0 for `checkpoint`.
+def load_model(model: keras.Model, run_dir: RunDir, files: ModelFolder) -> int:
+    """Loads the weights to use, and returns their step; 0 for `files`.
 
-    They are those of the run's model, else of its newest checkpoint, else of `checkpoint`.
+    They are those of the run's model, else of its newest checkpoint, else of `files`, the model to start from.
     """
     used = run_dir.in_use()
-    if used and (prefix := used.latest_checkpoint()):
-        checkpoint = open_checkpoint(prefix)
-    if checkpoint is None:
-        raise Mistake(
-            "{output_dir}={} does not contain a model; train one with {do_train}, or give {init_checkpoint}",
-            run_dir.path,
-        )
-    unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
-    weights = weights_by_name(model)
-    ignored = entries_of_other_heads(checkpoint, weights)
-    report = load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored)
-    log.info("%s", report)
+    prefix = used and used.latest_checkpoint()
+    checkpoint = open_checkpoint(prefix) if prefix else files.need_checkpoint()
+    log.info("%s", load_all_weights(model, checkpoint))
     return used.latest_step() if used else 0
 
 

@@ -130,4 +130,4 @@ class Networks:
             merge_lora(network.model)  # as in the folder model
             if run_dir.in_use() is run_dir:
                 self._adapt(network, settings)
-        return network, load_model(network.model, run_dir, self.opened.files.checkpoint)
+        return network, load_model(network.model, run_dir, self.opened.files)

@@ -12,17 +12,10 @@ from bert_keras.data_prep.text.places import Ids
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.exported import ExportedNetwork
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
-from bert_keras.modeling import (
-    POOLER_PATTERNS,
-    BertConfig,
-    ClassifierModel,
-    load_weights,
-    weights_by_name,
-    weights_to_load,
-)
+from bert_keras.modeling import BertConfig, ClassifierModel, weights_to_load
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
@@ -108,12 +101,8 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
             self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
         with weights_to_load():
             model = self._make_model(self.config)
-        # DistilBERT and ELECTRA have no pooler in classes that do not use it.
-        unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
-        weights = weights_by_name(model)
         # Other libraries ignore entries that their class lacks, and so do we; our own models have none.
-        ignored = [] if self.files.has_task_file else entries_of_other_heads(checkpoint, weights)
-        report = load_weights(weights, checkpoint, new_allowed=unused, ignored=ignored)
+        report = load_all_weights(model, checkpoint, has_other_heads=not self.files.has_task_file)
         log.log(logging.WARNING if report.unused else logging.INFO, "%s", report)
         return model
 
@@ -217,7 +206,8 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
 
     has_gradients = False
 
-    def _check_why(self, why: object) -> None:
+    def _check_options(self, options: dict[str, Any]) -> None:
+        why = options["why"]
         if why != "gradients" and not isinstance(why, bool):
             needed = 'true, false or "gradients"' if self.has_gradients else "true or false"
             raise Mistake("{why} is {!r}, but must be {}", why, needed)
@@ -236,9 +226,6 @@ class ExplainedPredictor(FineTunedPredictor[Text, Answer]):
 
     def _default_options(self) -> dict[str, Any]:
         return {"why": False}
-
-    def _check_options(self, options: dict[str, Any]) -> None:
-        self._check_why(options["why"])
 
     def _words(self, text: Any, example: Any, rows: Arrays) -> list[SeenWord]:
         """Returns the words to hide: those of all texts that the model reads."""

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Mistake, NotFinite
 from bert_keras.runs.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE, RunDir
 from bert_keras.runs.state import rounded
@@ -202,10 +203,10 @@ def _choose(results: Sequence[_Result], varied: Sequence[str], metric: str, base
 
 
 def _table(results: Sequence[_Result], varied: Sequence[str], metric: str, baseline: float) -> str:
-    lines = ["\t".join([*varied, metric, "status"])]
+    rows = []
     for result in results:
         is_failed = result.value is not None and result.value <= baseline
         status = f"failed: not above the baseline {baseline:.6g}" if is_failed else result.status
         value = "" if result.value is None else f"{result.value:.6g}"
-        lines.append("\t".join([*(str(result.settings[name]) for name in varied), value, status]))
-    return "\n".join(lines) + "\n"
+        rows.append([*(result.settings[name] for name in varied), value, status])
+    return tab_separated([*varied, metric, "status"], rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_keras.engine.evaluation_pass import Infer
 from bert_keras.engine.report import in_words
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, NotFinite
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
@@ -85,6 +85,12 @@ class Task:
     baseline = functools.cached_property(lambda self: {})
     page_examples = functools.cached_property(lambda self: [])
 
+    def _tell_data(self, train: Any, evaluated: Any) -> None:
+        """Sets `facts` and `texts` from the data of the two files, which have a `digest` and are `placed`, or None."""
+        found = {part: data for part, data in (("train", train), ("eval", evaluated)) if data}
+        self.facts = {f"{part}_file_sha256": data.digest for part, data in found.items()}
+        self.texts = {part: data.placed for part, data in found.items()}
+
     @classmethod
     def reopened(cls, settings: Any, files: Any, stored: dict[str, Any]) -> "Task":
         """Makes the task of a run again to evaluate its model, given the ModelFolder and the task.json of the model."""
@@ -153,6 +159,20 @@ class Task:
     def write_predictions(self, run_dir: RunDir, outputs: dict[str, np.ndarray]) -> Any:
         """Writes the predictions for `predict_features` into the run folder; returns them for Python."""
         raise NotImplementedError
+
+
+def finite_logits(outputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the logits as float64; refuses numbers that are not finite."""
+    logits = outputs["logits"].astype(np.float64)
+    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
+    if not is_finite.all():
+        raise NotFinite(
+            "the model's outputs for {:,} of {:,} sequences are not finite numbers; train again with a lower "
+            "{learning_rate}",
+            np.sum(~is_finite),
+            len(logits),
+        )
+    return logits
 
 
 def _listed(values: Any) -> str:

@@ -7,20 +7,12 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake, Remedy, Setting
+from bert_keras.mistakes import Mistake, Remedy, Setting, shortened
 from bert_keras.prediction.arguments import check_top_k, shown
 from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found, Row
-from bert_keras.tasks.pretraining.predictor import (
-    MASK,
-    UNKNOWN,
-    PretrainedPredictor,
-    encode_with_masks,
-    fit_text,
-    surround,
-    window_start,
-)
+from bert_keras.tasks.pretraining.predictor import MASK, UNKNOWN, PretrainedPredictor
 
 # A sequence with more masks is split into several questions, to bound memory.
 _MASKS_A_QUESTION = 20
@@ -139,15 +131,15 @@ class FillMask(PretrainedPredictor[str, FilledText]):
 
     def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
-        ids = encode_with_masks(self.tokenizer, text)
+        ids = self._ids_of_text(text)
         mask_id = self.tokenizer.vocab[MASK]
         num_masks = ids.count(mask_id)
         if not num_masks:
             written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
             hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
-            raise Mistake("{} has no {}: {}; {}", source, MASK, _shown(text), hint)
+            raise Mistake('{} has no {}: "{}"; {}', source, MASK, shortened(text, 60), hint)
         self.limits.check("max_masks", num_masks, source, MASK)
-        ids = fit_text(ids, self.room, self.long, source)
+        ids = self._fit(ids, source)
         num_cut = num_masks - ids.count(mask_id)
         if num_cut:
             raise Mistake(
@@ -163,37 +155,31 @@ class FillMask(PretrainedPredictor[str, FilledText]):
 
     def _encode_row(self, row: Row, counts: Counts, options: dict[str, Any], extra: dict[str, Any]) -> list[int]:
         ids = super()._encode_row(row, counts, options, extra)
-        self._check_size(row.text, extra["top_k"], row.source)
-        return ids
-
-    def _check_size(self, text: str, num_guesses: int, source: str) -> None:
-        """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
-        num_masks = text.count(MASK)
-        num_chars, most = (
-            num_masks * num_guesses * (len(text) + _CHARS_A_GUESS),
-            _TEXTS_AN_ANSWER * self.limits.max_chars,
-        )
-        if num_chars > most:
+        # The answer repeats the text for every guess.
+        num_masks, num_guesses = row.text.count(MASK), extra["top_k"]
+        num_chars = num_masks * num_guesses * (len(row.text) + _CHARS_A_GUESS)
+        if num_chars > _TEXTS_AN_ANSWER * self.limits.max_chars:
             raise Mistake(
                 "{} has {} {} in {:,} characters: {} guesses for each, with their sentences, are {:,} "
                 "characters, more than {} times {max_chars}; make it shorter, or choose a smaller {top_k}",
-                source,
+                row.source,
                 num_masks,
                 MASK,
-                len(text),
+                len(row.text),
                 num_guesses,
                 num_chars,
                 _TEXTS_AN_ANSWER,
             )
+        return ids
 
     def _questions(self, ids: list[int]) -> Iterator[Question]:
         mask_id = self.tokenizer.vocab[MASK]
         places_by_start = {}
         for place, id_ in enumerate(ids):
             if id_ == mask_id:
-                places_by_start.setdefault(window_start(place, len(ids), self.room), []).append(place)
+                places_by_start.setdefault(self._window_start(place, len(ids)), []).append(place)
         for start, places in places_by_start.items():
-            sequence = surround(self.tokenizer, ids[start : start + self.room])
+            sequence = self._surround(ids[start : start + self.room])
             for first in range(0, len(places), _MASKS_A_QUESTION):
                 positions = [1 + place - start for place in places[first : first + _MASKS_A_QUESTION]]
                 yield Question(*sequence, positions, [0] * len(positions))
@@ -240,7 +226,3 @@ def _append(sentence: str, token: str) -> str:
     if token.startswith("##") and token != "##" and sentence.strip():
         return sentence.rstrip() + token[2:]
     return sentence + token
-
-
-def _shown(text: str) -> str:
-    return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'

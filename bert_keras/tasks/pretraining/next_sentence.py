@@ -10,7 +10,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Found
-from bert_keras.tasks.pretraining.predictor import PretrainedPredictor, encode_with_masks, fit_pair, surround
+from bert_keras.tasks.pretraining.predictor import PretrainedPredictor, fit_pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ print(float(1 / (1 + np.exp(scores[1] - scores[0]))))"""
             raise Mistake("{} is {}, but a pair of two texts is needed, a tuple of two str", source, shown(pair))
         for text, which in zip(pair, ("first", "second"), strict=True):
             self.limits.check_text(text, source, f"{which} text")
-        first, second = (encode_with_masks(self.tokenizer, text) for text in pair)
+        first, second = (self._ids_of_text(text) for text in pair)
         for ids, which in ((first, "first"), (second, "second")):
             if not ids:
                 raise Mistake("{} has no word in its {} text; give two texts", source, which)
@@ -58,7 +58,7 @@ print(float(1 / (1 + np.exp(scores[1] - scores[0]))))"""
 
     def _questions(self, ids: tuple[list[int], list[int]]) -> Iterator[Question]:
         # The masked-LM head needs a position. TensorFlow prunes it from the graph, because its output is unused.
-        yield Question(*surround(self.tokenizer, *ids), [0], [0])
+        yield Question(*self._surround(*ids), [0], [0])
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         return (tf.nn.softmax(outputs["next_sentence_logits"])[:, 0],)  # [B]; class 0 is "follows"

@@ -108,6 +108,21 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
     def _ids_of_text(self, text: str) -> list[int]:
         return encode_with_masks(self.tokenizer, text)
 
+    def _fit(self, ids: list[int], source: str) -> list[int]:
+        return fit_text(ids, self.room, self.long, source)
+
+    def _window_start(self, place: int, num_tokens: int) -> int:
+        return window_start(place, num_tokens, self.room)
+
+    def _surround(self, *segments: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Returns the ids and segment ids of [CLS], followed by each segment and a [SEP]."""
+        cls_id, sep_id = self.tokenizer.vocab["[CLS]"], self.tokenizer.vocab["[SEP]"]
+        input_ids, segment_ids = [cls_id], [0]
+        for number, segment in enumerate(segments):
+            input_ids += [*segment, sep_id]
+            segment_ids += [number] * (len(segment) + 1)
+        return input_ids, segment_ids
+
     def _locate(self, text: str, name: str) -> list[Token]:
         tokens, start, mask_id = [], 0, self.tokenizer.vocab[MASK]
         for part in text.split(MASK):
@@ -209,16 +224,6 @@ def fit_pair(
     if long == "window":
         return first[len(first) - num_first :], second[:num_second]
     return first[:num_first], second[:num_second]
-
-
-def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Returns the ids and segment ids of [CLS], followed by each segment and a [SEP]."""
-    cls_id, sep_id = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
-    input_ids, segment_ids = [cls_id], [0]
-    for number, segment in enumerate(segments):
-        input_ids += [*segment, sep_id]
-        segment_ids += [number] * (len(segment) + 1)
-    return input_ids, segment_ids
 
 
 def _tell_length(num_tokens: int, room: int, long: str, source: str, consequence: str) -> None:

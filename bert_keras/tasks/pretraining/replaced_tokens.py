@@ -10,13 +10,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Found
-from bert_keras.tasks.pretraining.predictor import (
-    PretrainedPredictor,
-    encode_with_masks,
-    fit_text,
-    surround,
-    window_start,
-)
+from bert_keras.tasks.pretraining.predictor import PretrainedPredictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,19 +53,19 @@ for token, score in list(zip(rows[0].tokens, scores.tolist()))[1:-1]:
 
     def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
-        ids = encode_with_masks(self.tokenizer, text)
+        ids = self._ids_of_text(text)
         if not ids:
             raise Mistake("{} has no word; give a text", source)
-        return fit_text(ids, self.room, self.long, source)
+        return self._fit(ids, source)
 
     def _questions(self, ids: list[int]) -> Iterator[Question]:
         step = self.room if len(ids) <= self.room else max(1, self.room // 2)
         for start in range(0, len(ids), step):
             end = min(start + step, len(ids))
-            first = window_start((start + end) // 2, len(ids), self.room)
+            first = self._window_start((start + end) // 2, len(ids))
             window = ids[first : first + self.room]
             positions = range(1 + start - first, 1 + end - first)
-            yield Question(*surround(self.tokenizer, window), positions, [0] * len(positions))
+            yield Question(*self._surround(window), positions, [0] * len(positions))
 
     def _read_out(self, outputs: Outputs, features: Tensors) -> ReadOut:
         # [B, P]

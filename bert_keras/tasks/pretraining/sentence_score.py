@@ -14,15 +14,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import PLL_CHOICES, check_choice
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found, Row
-from bert_keras.tasks.pretraining.predictor import (
-    MASK,
-    UNKNOWN,
-    PretrainedPredictor,
-    encode_with_masks,
-    fit_text,
-    surround,
-    window_start,
-)
+from bert_keras.tasks.pretraining.predictor import MASK, UNKNOWN, PretrainedPredictor
 
 log = logging.getLogger("bert_keras")
 
@@ -94,12 +86,12 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
 
     def _encode(self, text: str, source: str) -> list[int]:
         self.limits.check_text(text, source)
-        ids = encode_with_masks(self.tokenizer, text)
+        ids = self._ids_of_text(text)
         if not ids:
             raise Mistake("{} has no word; give a text to score", source)
         if self.tokenizer.vocab[MASK] in ids:
             raise Mistake("{} has a {}, but only complete texts can be scored; replace it with a word", source, MASK)
-        ids = fit_text(ids, self.room, self.long, source)
+        ids = self._fit(ids, source)
         if not self.config.is_decoder:
             self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
         num_unknown = ids.count(self.tokenizer.vocab[UNKNOWN])
@@ -118,16 +110,16 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
             scored = ids[start : start + step]
             window = ids[max(0, start + len(scored) - self.room) : start + len(scored)]
             first = len(window) - len(scored)  # [CLS] is before the window
-            yield Question(*surround(self.tokenizer, window), range(first, len(window)), scored)
+            yield Question(*self._surround(window), range(first, len(window)), scored)
 
     def _masked(self, ids: list[int], ends: Sequence[int]) -> Iterator[Question]:
         mask_id = self.tokenizer.vocab[MASK]
         for place, (id_, end) in enumerate(zip(ids, ends, strict=True)):
-            start = window_start(place, len(ids), self.room)
+            start = self._window_start(place, len(ids))
             of_window = ids[start : start + self.room]
             num_masked = min(end - start, self.room) - (place - start)
             of_window[place - start : place - start + num_masked] = [mask_id] * num_masked
-            input_ids, segment_ids = surround(self.tokenizer, of_window)
+            input_ids, segment_ids = self._surround(of_window)
             position = 1 + place - start
             yield Question(input_ids, segment_ids, [position], [id_])
 

@@ -5,8 +5,8 @@ import logging
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import BertConfig, PretrainingModel, load_weights, weights_by_name, weights_to_load
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling import BertConfig, PretrainingModel, weights_to_load
+from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.checkpoints.names import SENTENCE_PATTERNS
 from bert_keras.modeling.losses import Loss
 from bert_keras.tasks.distillation.loss import DistillationLoss
@@ -53,9 +53,6 @@ class PretrainingTeacher:
         """Adds the losses against the teacher to the student's loss. Call it in the strategy's scope."""
         with weights_to_load():
             model = PretrainingModel(self._config)
-        weights = weights_by_name(model)
-        ignored = entries_of_other_heads(self._checkpoint, weights)
-        report = load_weights(weights, self._checkpoint, new_allowed=SENTENCE_PATTERNS, ignored=ignored)
-        log.info("teacher: %s", report)
+        log.info("teacher: %s", load_all_weights(model, self._checkpoint, new_allowed=SENTENCE_PATTERNS))
         model.trainable = False
         return DistillationLoss(loss, model, self._recipe)

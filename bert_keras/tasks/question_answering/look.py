@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
@@ -19,8 +19,8 @@ from bert_keras.tasks.dry_run.statistics import (
 )
 from bert_keras.tasks.question_answering.metrics import questions_of
 from bert_keras.tasks.question_answering.question_files import read_articles
-from bert_keras.tasks.question_answering.settings import SquadSettings
-from bert_keras.tasks.question_answering.squad import SquadExample
+from bert_keras.tasks.question_answering.settings import SquadSettings, check_files
+from bert_keras.tasks.question_answering.squad import SquadExample, check_room
 from bert_keras.tasks.question_answering.squad_files import check_answers, make_examples
 
 _ACTIONS = {"train_file": "do_train", "eval_file": None, "predict_file": "do_predict"}
@@ -43,9 +43,10 @@ def look(settings: SquadSettings, is_whole: bool) -> list[Findings]:
             settings = dataclasses.replace(settings, eval_file=None)  # training has evaluated on it
         if not (is_whole or settings.do_train or stored):
             return []  # a model that is not in a folder here decides whether texts may lack answers
+        check_files(settings)
+        if settings.do_train:  # else a model may decide the lengths
+            check_room(settings.max_seq_length, settings.max_query_length)
         for name, action in _ACTIONS.items():
-            if action and getattr(settings, action) and not getattr(settings, name):
-                raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))
             if getattr(settings, name) and (action is None or getattr(settings, action)):
                 files.append(Findings(getattr(settings, name), name))
                 texts += _read(files[-1], settings, is_whole)
@@ -68,8 +69,8 @@ def _read(found: Findings, settings: SquadSettings, is_whole: bool) -> list[Text
 
 
 def _describe(found: Findings, examples: Sequence[SquadExample], answers: Mapping[str, Sequence[Any]]) -> Texts:
-    pairs = [(example.question, example.passage.text) for example in examples]
-    texts = Texts(found.path, pairs, [f'question "{example.question_id}"' for example in examples])
+    pairs = [(f'question "{each.question_id}"', (each.question, each.passage.text)) for each in examples]
+    texts = Texts(found.path, [Placed(key_of(pair), place) for place, pair in pairs])
     first = (_shown(example, answers[example.question_id]) for example in examples[:3])
     add_examples(found, first, len(examples), "questions")
     num_answered = sum(bool(answers[example.question_id]) for example in examples)

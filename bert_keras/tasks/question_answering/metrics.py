@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, shortened
 
 log = logging.getLogger("bert_keras")
 
@@ -129,7 +129,7 @@ def normalize_answer(text: str, language: str | None = None) -> str:
     if language is None:
         text = _ENGLISH_ARTICLES.sub(" ", text.translate(_PUNCTUATION))
         return " ".join(text.split())
-    text = "".join(character for character in text if not _is_punctuation(character))
+    text = "".join(char for char in text if char not in string.punctuation and unicodedata.category(char)[0] != "P")
     if language in _ARTICLES:
         text = _ARTICLES[language].sub(" ", text)
     if language == "zh":
@@ -167,10 +167,6 @@ def warn_of_words(dataset: dict[str, Any] | list[dict[str, Any]], name: str) -> 
 
 def _has_text(answer: Any) -> bool:
     return isinstance(answer, dict) and isinstance(answer.get("text"), str)
-
-
-def _is_punctuation(character: str) -> bool:
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def _gold_answers(dataset: dict[str, Any] | list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
@@ -215,13 +211,8 @@ def _answered(gold: Mapping[str, Sequence[str]], predictions: Mapping[str, str],
         log.warning("%d predictions have ids that are not in the gold file", len(predictions) - len(answered))
     for id_, text in answered.items():
         if not isinstance(text, str):
-            raise Mistake("the prediction for question {} is {}, but has to be a text", id_, _shown(text))
+            raise Mistake("the prediction for question {} is {}, but has to be a text", id_, shortened(repr(text)))
     return answered
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _scores(
@@ -255,7 +246,7 @@ def _finite_odds(ids: Iterable[str], na_probs: Mapping[str, float]) -> np.ndarra
         value = na_probs.get(id_, math.nan)
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
-            told = "missing" if id_ not in na_probs else str(value) if is_number else _shown(value)
+            told = "missing" if id_ not in na_probs else str(value) if is_number else shortened(repr(value))
             raise Mistake("the na_prob of question {} is {}, but has to be a finite number", id_, told)
     return np.array([na_probs[id_] for id_ in ids], np.float64)
 

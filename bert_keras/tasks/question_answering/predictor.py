@@ -119,7 +119,7 @@ print({answer})"""
             check_top_k(options["top_k"], self.settings["n_best_size"], "the model's n_best_size of")
         if options.get("threshold") is not None:
             check_threshold(options["threshold"], -math.inf, math.inf)
-        self._check_why(options["why"])
+        super()._check_options(options)
 
     def _make_model(self, config: BertConfig) -> SquadModel:
         return SquadModel(config)

@@ -6,7 +6,6 @@ of texts or of objects with "text" and "answer_start", or one object with a list
 the context does not answer the question. Rows are in JSON, see `JsonRows`, or in a table.
 """
 
-import ast
 import itertools
 import json
 import logging
@@ -15,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
-from bert_keras.mistakes import Mistake, some_of
-from bert_keras.storage.csv_rows import Row
+from bert_keras.mistakes import Mistake, shortened, some_of
 from bert_keras.storage.json_rows import JsonRows, look_for_rows
 from bert_keras.tasks.tables.column_names import (
     ANSWER_NAMES,
@@ -27,8 +25,9 @@ from bert_keras.tasks.tables.column_names import (
     START_NAMES,
     folded,
 )
+from bert_keras.tasks.tables.columns import checked_rows
 from bert_keras.tasks.tables.header import TRUTH_VALUES
-from bert_keras.tasks.tables.labels import without_arrays
+from bert_keras.tasks.tables.labels import read_value, without_arrays
 from bert_keras.tasks.tables.tables import Table, without_bad_rows
 
 log = logging.getLogger("bert_keras")
@@ -82,7 +81,7 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
     is_json, text = look_for_rows(path, _NEEDED)
     if is_json:
         found = JsonRows(path, _NEEDED, text)
-        return found.path, _objects_of(found)
+        return found.path, ((f"{found.path} {found.place(line)}", row) for line, row in found.objects())
     table = Table(path, text)
     names = tuple(name for name in table.names if folded(name) in QUESTION_NAMES)
     if not names:
@@ -92,28 +91,9 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
             path,
             ", ".join(table.names)[:200],
         )
-    rows = without_bad_rows(table.name, table.rows())
-    return path, ((f"{path} {table.place(row.line)}", _values_of(table, row)) for row in rows)
-
-
-def _objects_of(rows: JsonRows) -> Iterator[tuple[str, dict[str, Any]]]:
-    for line, row in rows:
-        if isinstance(row, Mistake):
-            raise row
-        yield f"{rows.path} {rows.place(line)}", row
-
-
-def _values_of(table: Table, row: Row) -> dict[str, Any]:
-    if len(row.cells) != len(table.names):
-        raise Mistake(
-            "{} line {}: {} cells, but the header has {}; look for a missing separator, or one that needs quotes",
-            table.path,
-            row.line,
-            len(row.cells),
-            len(table.names),
-        )
-    values = dict(zip(table.names, row.cells, strict=True))
-    return {name: _of_cell(name, cell, f"{table.path} line {row.line}") for name, cell in values.items()}
+    rows = without_bad_rows(table.name, checked_rows(table))
+    places = ((f"{path} {table.place(row.line)}", zip(table.names, row.cells, strict=True)) for row in rows)
+    return path, ((place, {name: _of_cell(name, cell, place) for name, cell in cells}) for place, cells in places)
 
 
 def _of_cell(name: str, cell: str, place: str) -> Any:
@@ -122,16 +102,10 @@ def _of_cell(name: str, cell: str, place: str) -> Any:
         return cell.strip() or None
     if folded(name) not in ANSWERS_NAMES or cell.strip()[:1] not in ("[", "{", "("):
         return cell
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            return parse(without_arrays(cell))
-        except (ValueError, SyntaxError):
-            pass
-    raise Mistake(
-        '{}: the answers are {}, but must be JSON such as {{"text": ["1954"], "answer_start": [36]}}',
-        place,
-        _shown(cell),
-    )
+    if (answers := read_value(without_arrays(cell))) is None:
+        needed = 'must be JSON such as {"text": ["1954"], "answer_start": [36]}'
+        raise Mistake("{}: the answers are {}, but {}", place, shortened(json.dumps(cell)), needed)
+    return answers
 
 
 def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, dict[str, Any], int]:
@@ -187,7 +161,7 @@ def _answers_of(answers: Any, where: str) -> Any:
         raise Mistake(
             '{} has {} for "answers", which must be a list, or lists "text" and "answer_start" of the same length',
             where,
-            _shown(answers),
+            shortened(json.dumps(answers)),
         )
     return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
@@ -272,15 +246,12 @@ def _use_whole_number(holder: Any, key: str) -> None:
 def _value(holder: Any, key: str, kind: type, where: str) -> Any:
     """Returns the value of a key, after checking that it exists and has the right type."""
     if not isinstance(holder, dict):
-        raise Mistake('{} is {} where an object with the key "{}" is needed; {}', where, _shown(holder), key, _SHAPE)
+        found = shortened(json.dumps(holder))
+        raise Mistake('{} is {} where an object with the key "{}" is needed; {}', where, found, key, _SHAPE)
     if key not in holder:
         raise Mistake('{} lacks "{}"; {}', where, key, _SHAPE)
     value = holder[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise Mistake('{} has {} for "{}", which must be {}', where, _shown(value), key, _TYPE_NAMES[kind])
+        found = shortened(json.dumps(value))
+        raise Mistake('{} has {} for "{}", which must be {}', where, found, key, _TYPE_NAMES[kind])
     return value
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import TeacherSettings
 from bert_keras.tasks.question_answering.metrics import LANGUAGES
@@ -61,3 +62,10 @@ class SquadSettings(TeacherSettings):
 
     def for_evaluation(self, eval_file: str | None = None) -> "SquadSettings":
         return dataclasses.replace(self, eval_file=eval_file or self.eval_file or self.predict_file)
+
+
+def check_files(settings: SquadSettings) -> None:
+    """Refuses an action without its file."""
+    for action, name in (("do_train", "train_file"), ("do_predict", "predict_file")):
+        if getattr(settings, action) and not getattr(settings, name):
+            raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))

@@ -105,13 +105,7 @@ def make_features(
         a passage token, else -1), `token_is_max_context` int8 [N, T] (1 if no other window has more context around the
         token). In training also `start_positions`, `end_positions` int32 [N] and `is_impossible` int8 [N].
     """
-    if max_seq_length <= max_query_length + 3:
-        raise Mistake(
-            "{max_seq_length}={} leaves no room for a text after {max_query_length}={} question tokens and 3 "
-            "special tokens; increase {max_seq_length}",
-            max_seq_length,
-            max_query_length,
-        )
+    check_room(max_seq_length, max_query_length)
     check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     windows, num_cut = [], 0
     for index, example in enumerate(examples):
@@ -136,6 +130,18 @@ def make_features(
     else:
         counts.update(windows=sum(number > 1 for number in num_windows), cut=num_cut)
     return features
+
+
+def check_room(max_seq_length: int, max_query_length: int) -> None:
+    """Refuses lengths that leave no room for a text."""
+    if max_seq_length <= max_query_length + 3:
+        raise Mistake(
+            "{max_seq_length}={} leaves no room for a text after a question of {max_query_length}={} and 3 "
+            "special tokens; give more than {}",
+            max_seq_length,
+            max_query_length,
+            max_query_length + 3,
+        )
 
 
 def gold_span(example: SquadExample, passage: PassageTokens, tokenizer: FullTokenizer) -> tuple[int, int] | None:

@@ -60,6 +60,8 @@ def make_examples(
                     misplaced.append(question["id"])
                 else:
                     examples.append(example)
+    if examples and not any(example.passage.words for example in examples):
+        raise Mistake("{}: no context contains a word; give a file with texts", path)
     if misplaced:
         shown = ", ".join(misplaced[:5]) + (", ..." if len(misplaced) > 5 else "")
         if not examples:

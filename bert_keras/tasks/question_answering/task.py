@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.engine.report import in_words
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.runs.run_dir import RunDir
@@ -118,16 +118,7 @@ class QuestionAnswering(Task):
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if self._answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline) if self._eval else ()
-        self.facts = {
-            f"{name}_sha256": questions.digest
-            for name, questions in (("train_file", self._train), ("eval_file", self._eval))
-            if questions
-        }
-
-    @property
-    def texts(self) -> dict[str, list[Placed]]:
-        parts = (("train", self._train), ("eval", self._eval))
-        return {part: questions.placed for part, questions in parts if questions}
+        self._tell_data(self._train, self._eval)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -244,8 +235,6 @@ class QuestionAnswering(Task):
     ) -> dict[str, np.ndarray] | None:
         if questions is None:
             return None
-        if not any(example.passage.words for example in questions.examples):
-            raise Mistake("{}: no context contains a word; give a file with texts", questions.path)
         facts = {
             "file_sha256": questions.digest,
             "is_training": is_training,

@@ -53,7 +53,7 @@ def commands_of_classifier(
         yield "Find wrong labels, also among the texts to train on:", [*words, f"--output_dir={name}_labels"]
     again = [program, "--do_train", "--do_eval", f"--run_config={paths.join(folder, RUN_CONFIG)}"]
     has_labels = train_file or settings.get("task_name") or settings.get("tfds")
-    is_calibrated = settings["calibrate"] or not kind.can_be_calibrated
+    is_calibrated = settings["calibrate"] or "calibrate" in kind.no_effect
     if has_labels and not is_calibrated and not settings.get("lora_rank"):
         words = [*again, "--calibrate", f"--output_dir={name}_calibrated"]
         yield "Train again, with probabilities that are closer to the share of right answers:", words

@@ -72,7 +72,9 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     header = find_header(table, columns, settings.has_header)
     if header.answer != YES and not given:
         raise without_names(table, header, guess_roles(table, _ROLES, has_relevance, is_numbered=True))
-    score = settings.label_column or _column_of_scores(table)
+    score = settings.label_column
+    if score is None and not negative_names(table.names):
+        score = usual_name(table.names, RELEVANCE_NAMES)
     found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, roles=_ROLES)
     if not (found.has_scores or found.has_pairs):
         raise Mistake(
@@ -107,21 +109,24 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     return Queries(path, dict(queries), rows, [Placed(key_of([query]), place) for query, place in places.items()])
 
 
-def _column_of_scores(table: Table) -> str | None:
-    return None if negative_names(table.names) else usual_name(table.names, RELEVANCE_NAMES)
+def check_queries(queries: Queries, name: str, is_mining: bool = False) -> None:
+    """Refuses queries, those of the setting `name`, that teach nothing, or on which every model would be perfect.
 
-
-def check_trainable(queries: Queries) -> None:
-    """Refuses queries that teach nothing: all texts fit, or none."""
-    values = [relevance for texts in queries.texts.values() for relevance in texts.values()]
-    if not any(values):
+    `is_mining`: texts that do not fit are not added yet.
+    """
+    without = [query for query, texts in queries.texts.items() if not any(texts.values())]
+    if name == "train_file" and len(without) == len(queries.texts):
         raise Mistake("{}: no text fits its query; give texts with a score above 0", queries.path)
-    if not queries.has_wrong_texts:
+    if name == "eval_file" and without:
         raise Mistake(
-            "{}: all texts fit their queries, but training needs texts that do not; give {label_column}, columns such "
-            "as negative, or {mine_negatives}",
-            queries.path,
+            '{}: the query "{}" has no text that fits; add one, or remove the query', queries.path, without[0]
         )
+    needed = {
+        "train_file": "but training needs texts that do not; give {label_column}, columns such as negative, or ",
+        "eval_file": "so every model would be perfect; give texts that do not fit, or ",
+    }
+    if name in needed and not (is_mining or queries.has_wrong_texts):
+        raise Mistake("{}: all texts fit their queries, " + needed[name] + "{mine_negatives}", queries.path)
 
 
 def pair_features(

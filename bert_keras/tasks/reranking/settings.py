@@ -7,7 +7,7 @@ from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.settings.numbers import ListedParser
-from bert_keras.tasks.tables.columns import HEADERS
+from bert_keras.tasks.tables.settings import header_setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,11 +38,7 @@ class RerankerSettings(EvaluatedSettings):
     choice_columns: Sequence[str] = setting(
         "Columns of texts that do not fit, separated by commas. If not given: found by their names.", ()
     )
-    has_header: str = setting(
-        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
-        "auto",
-        choices=HEADERS,
-    )
+    has_header: str = header_setting()
     metric: str | None = free(
         "Metric that selects the best model: mrr_at_10, ndcg_at_10 or recall_at_10. If not given: mrr_at_10.", None
     )

@@ -12,16 +12,16 @@ from bert_keras.evaluation.html_report import join, note, text_list
 from bert_keras.evaluation.intervals import interval_of_shares
 from bert_keras.evaluation.ranking import RANKING_METRICS, ranking_metrics
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake, NotFinite
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, MultipleChoiceModel
 from bert_keras.modeling.losses import Loss
 from bert_keras.prediction import Vectorizer
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.dry_run.opening import files_used
-from bert_keras.tasks.finetuning.task import Task
+from bert_keras.tasks.finetuning.task import Task, finite_logits
 from bert_keras.tasks.reports.page import Findings
-from bert_keras.tasks.reranking.data import Queries, check_trainable, list_features, pair_features, read_queries
+from bert_keras.tasks.reranking.data import Queries, check_queries, list_features, pair_features, read_queries
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
 from bert_keras.tasks.reranking.settings import RerankerSettings
@@ -36,11 +36,6 @@ class Reranking(Task):
 
     With the loss "bce", an example is a query with one text, and the score is the sigmoid of the logit. With
     "listwise", an example is a query with all of its texts, and the score is the logit.
-
-    Args:
-        settings: those of the program.
-        files: the model to train or to use.
-        stored: the task.json of the model if the run does not train; else None.
     """
 
     program = "run_reranker"
@@ -74,21 +69,14 @@ class Reranking(Task):
             # An evaluation has the texts of its file, unless all of them fit.
             if vectors and (name == "train_file" or name == "eval_file" and not queries.has_wrong_texts):
                 queries = mine_negatives(queries, vectors, settings.num_mined_negatives)
+            check_queries(queries, name)
             return queries
 
         self._eval, self._predict, train = read("eval_file"), read("predict_file"), read("train_file")
-        self.facts = {
-            f"{name}_sha256": queries.digest
-            for name, queries in (("train_file", train), ("eval_file", self._eval))
-            if queries
-        }
-        parts = (("train", train), ("eval", self._eval))
-        self.texts = {part: queries.placed for part, queries in parts if queries}
+        self._tell_data(train, self._eval)
         if train:
-            check_trainable(train)
             self._prepare_training(train)
         if self._eval:
-            self._check_evaluation(self._eval)
             self.eval_features = self._rows(_pairs_of(self._eval), "the evaluation data")
         if self._predict:
             self.predict_features = self._rows(self._predict.rows, "the data to predict")
@@ -108,19 +96,6 @@ class Reranking(Task):
                 "loss: bce; an example is a query with a text, and a score of %g means that it fits", relevance.max()
             )
         self.num_train_examples = len(self.train_features["input_ids"])
-
-    def _check_evaluation(self, queries: Queries) -> None:
-        for query, texts in queries.texts.items():
-            if not any(texts.values()):
-                raise Mistake(
-                    '{}: the query "{}" has no text that fits; add one, or remove the query', queries.path, query
-                )
-        if not queries.has_wrong_texts:
-            raise Mistake(
-                "{}: all texts fit their queries, so every model would be perfect; give texts that do not fit, or "
-                "{mine_negatives}",
-                queries.path,
-            )
 
     def _rows(self, rows: list[tuple[str, str]], what: str) -> dict[str, np.ndarray]:
         features = pair_features(rows, self._tokenizer, self.max_seq_length, what)
@@ -144,7 +119,7 @@ class Reranking(Task):
     def _by_query(self, outputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Returns the scores and the relevance of the texts of each query."""
         relevance = [np.array(list(texts.values())) for texts in self._queries().values()]
-        return np.split(_scores(outputs), np.cumsum([len(gains) for gains in relevance])[:-1]), relevance
+        return np.split(finite_logits(outputs)[:, 0], np.cumsum([len(gains) for gains in relevance])[:-1]), relevance
 
     def _queries(self) -> dict[str, dict[str, float]]:
         return self._eval.texts if self._eval else {}
@@ -192,20 +167,9 @@ class Reranking(Task):
         return scores.tolist()
 
     def _shown(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
-        return scipy.special.expit(_scores(outputs)) if self._loss == "bce" else _scores(outputs)
+        scores = finite_logits(outputs)[:, 0]
+        return scipy.special.expit(scores) if self._loss == "bce" else scores
 
 
 def _pairs_of(queries: Queries) -> list[tuple[str, str]]:
     return [(query, text) for query, texts in queries.texts.items() for text in texts]
-
-
-def _scores(outputs: dict[str, np.ndarray]) -> np.ndarray:
-    """Returns the logits as float64 [N]; refuses numbers that are not finite."""
-    logits = outputs["logits"].astype(np.float64)[:, 0]
-    if not np.isfinite(logits).all():
-        raise NotFinite(
-            "the model's scores of {:,} of {:,} texts are not finite numbers; train again with a lower {learning_rate}",
-            np.sum(~np.isfinite(logits)),
-            len(logits),
-        )
-    return logits

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.mistakes import Given, Message, Mistake, closest
+from bert_keras.mistakes import Given, Message, Mistake, closest, shortened
 from bert_keras.storage.csv_rows import Row
 from bert_keras.tasks.tables.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES, folded, usual_pair
 from bert_keras.tasks.tables.guesses import guess_columns
@@ -20,7 +20,6 @@ HEADERS = ("auto", "true", "false")
 REPEATED_HEADER = "the row names the columns again, as in joined files; remove it"
 
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
-_LONGEST_SHOWN = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +126,7 @@ def without_names(
         text = "{}: {}the first row is data, because {}, so columns have numbers, from 0; a guess is {}{}"
         return Mistake(text, *intro, header.reason, Given({"has_header": "false", **guess}), candidates)
     rows = [row.cells for row in (table.header, *table.first_rows[:1]) if isinstance(row, Row)]
-    shown = [", ".join(f'"{_shown(cell.strip())}"' for cell in row) for row in rows]
+    shown = [", ".join(f'"{shortened(cell.strip())}"' for cell in row) for row in rows]
     if len(rows) > 1 and names_columns([cell.strip() for cell in rows[1]], None):
         return Mistake("{}: row 2 names the columns ({}); remove row 1 ({})", table.path, *reversed(shown))
     if rows and rows[0][0].startswith("__label__"):
@@ -157,13 +156,10 @@ def choose_columns(
     found: dict[str, str | None] = {}
     problems = [] if rows is None else problems_with(given, names, needs_label, has_numbers)
     if given.text is None:
-        text, pair, problem = _find_text(names, given)
-        problems += [problem] if problem else []
-        found |= {"text": text} if pair is None else {"text": text, "pair": pair}
+        found |= _find_text(names, given, problems)
     if given.label is None and needs_label:
         taken = {*given.parts(names), *found.values()}
-        found["label"], problem = _find_one(names, LABEL_NAMES, "label", taken)
-        problems += [problem] if problem else []
+        found["label"] = _find_one(names, LABEL_NAMES, "label", taken, problems)
     if problems:
         columns = _existing(dataclasses.replace(given, **found), names)
         guess, candidates = guess_columns(names, columns, needs_label, rows or ())
@@ -189,7 +185,7 @@ def read_table(
     optional = [part for part in columns.parts(names) if part not in needed]
     if table.is_json:
         places = {column: place for place, column in enumerate(names)}
-        return places, _check_rows(table)
+        return places, checked_rows(table)
     is_counting = all(map(str.isdecimal, needed))
     places = _find_places(needed + optional, names, is_counting)
     for name in needed:
@@ -204,19 +200,15 @@ def read_table(
     elif header.answer == YES:
         log.debug(Message("{}: the first row names the columns, because {}", table.name, header.reason))
     if header.answer == NO:
-        return places, itertools.chain([table.header], _check_rows(table, has_header=False))
+        return places, itertools.chain([table.header], checked_rows(table, has_header=False))
     if not table.first_rows:
         raise Mistake("{} has a header and no rows; give a file with at least one", path)
-    return places, _check_rows(table)
+    return places, checked_rows(table)
 
 
 def list_columns(columns: Sequence[str]) -> str:
     """Returns column names for a message; long names, which are data rather than names, are truncated."""
-    return ", ".join(map(_shown, columns))
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}..."
+    return ", ".join(map(shortened, columns))
 
 
 def _existing(given: Columns, names: Sequence[str]) -> tuple[str | None, ...]:
@@ -244,27 +236,27 @@ def problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_n
     return problems
 
 
-def _find_text(names: Sequence[str], given: Columns) -> tuple[str | None, str | None, str | None]:
-    """Returns the columns of the text and of the second text, which is None if not found, and the problem or None."""
+def _find_text(names: Sequence[str], given: Columns, problems: list[str]) -> dict[str, str | None]:
+    """Returns the column of the text, and that of the second text if there is one, by role; see `_find_one`."""
     taken = set(given.parts(names))
     free = [name for name in names if name not in taken]
     texts = {name for name in free if folded(name) in TEXT_NAMES}
     if not (given.pair or given.choices) and (pair := usual_pair(free, PAIRS)) and texts <= {*pair}:
-        return *pair, None
+        return {"text": pair[0], "pair": pair[1]}
     if len(free) == len(names) == 1:
-        return names[0], None, None
-    text, problem = _find_one(names, TEXT_NAMES, "text", taken)
-    return text, None, problem
+        return {"text": names[0]}
+    return {"text": _find_one(names, TEXT_NAMES, "text", taken, problems)}
 
 
 def _find_one(
-    names: Iterable[str], known: Collection[str], what: str, taken: Collection[str | None]
-) -> tuple[str | None, str | None]:
-    """Returns the only column with a known name, and None; or None and the problem."""
+    names: Iterable[str], known: Collection[str], what: str, taken: Collection[str | None], problems: list[str]
+) -> str | None:
+    """Returns the only column with a known name; without one, adds the reason to the problems."""
     matches = [name for name in names if folded(name) in known and name not in taken]
     if len(matches) == 1:
-        return matches[0], None
-    return None, f"{'several columns' if matches else 'no column'} could be the {what}"
+        return matches[0]
+    problems.append(f"{'several columns' if matches else 'no column'} could be the {what}")
+    return None
 
 
 def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool) -> dict[str, int]:
@@ -278,7 +270,7 @@ def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool
     return places
 
 
-def _check_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]:
+def checked_rows(table: Table, has_header: bool = True) -> Iterator[Row | BadRow]:
     """Yields the rows below the first; a BadRow for each that has another number of cells or names the columns."""
     header = [*map(folded, table.names)]
     for row in table.rows():

@@ -63,12 +63,10 @@ def make_features(
         the index of each row's example. If all examples are labelled, also the features of `labels`. [N, K, T] if each
         example has K choices.
     """
-    has_choices = bool(examples and examples[0].choices)
-    _check_lengths(max_seq_length, doc_stride, has_choices)
+    num_choices = check_examples(examples, max_seq_length, doc_stride)
     check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     if not examples:
         raise Mistake("{} has no examples; give at least one", what)
-    num_choices = _num_choices(examples) if has_choices else None
     if doc_stride is None:
         rows, num_long = _cut_rows(examples, tokenizer, max_seq_length, num_choices)
         num_cut = num_long
@@ -95,18 +93,21 @@ def make_features(
     return features | {name: values[example_index] for name, values in label_arrays.items()}
 
 
-def _check_lengths(max_seq_length: int, doc_stride: int | None, has_choices: bool) -> None:
+def check_examples(examples: Sequence[Example], max_seq_length: int, doc_stride: int | None) -> int | None:
+    """Refuses lengths, and examples with other numbers of choices, that `make_features` cannot use.
+
+    Returns the number of choices of each example; None: they have no choices.
+    """
+    num_choices = len(examples[0].choices) if examples else 0
     if max_seq_length < SHORTEST:
         raise Mistake(
             "{max_seq_length} is {}, but [CLS], [SEP] and a token of each text need {} or more",
             max_seq_length,
             SHORTEST,
         )
-    if doc_stride is None:
-        return
-    if has_choices:
+    if doc_stride is not None and num_choices:
         raise Mistake("{doc_stride} is not for multiple choice, whose texts are cut; leave it out")
-    if not 1 <= doc_stride <= max_seq_length - 2:
+    if doc_stride is not None and not 1 <= doc_stride <= max_seq_length - 2:
         raise Mistake(
             "{doc_stride} is {}, but must be from 1 to {}, the room for a text in {} tokens; windows further "
             "apart would skip tokens",
@@ -114,19 +115,15 @@ def _check_lengths(max_seq_length: int, doc_stride: int | None, has_choices: boo
             max_seq_length - 2,
             max_seq_length,
         )
-
-
-def _num_choices(examples: Sequence[Example]) -> int:
-    num_choices = len(examples[0].choices)
     for example in examples:
-        if len(example.choices) != num_choices or num_choices < 2:
+        if len(example.choices) != num_choices or num_choices == 1:
             raise Mistake(
                 "{}: {} choices; all examples need the same number, at least two (the first example has {})",
                 example.source,
                 len(example.choices),
                 num_choices,
             )
-    return num_choices
+    return num_choices or None
 
 
 # input_ids, length of the first segment, index of the example

@@ -57,6 +57,10 @@ class Example:
         """All texts of the example: one, two, or the first and the choices."""
         return self.text_a, *(() if self.text_b is None else (self.text_b,)), *self.choices
 
+    @property
+    def num_chars(self) -> int:
+        return sum(map(len, self.texts))
+
     @functools.cached_property
     def key(self) -> Key:
         """The same for examples with the same texts."""

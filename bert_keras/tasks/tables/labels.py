@@ -1,6 +1,7 @@
 """Reads the labels of the rows of a table: names, numbers, lists of names, and columns of 0 and 1."""
 
 import ast
+import contextlib
 import itertools
 import json
 import logging
@@ -55,11 +56,6 @@ class LabelReader:
                 "out",
                 columns.label,
             )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The labels that have a column each; () if one column has all labels."""
-        return self._names if len(self._parts) > 1 else ()
 
     def read(self, cells: Mapping[str, Any], place: str, needs_label: bool) -> Label | None:
         """Returns the label of a row, whose `cells` are by column; None without a label, unless it `needs_label`.
@@ -166,14 +162,17 @@ def read_list(text: str) -> list[Any] | None:
     pieces = [(match[0], match[1]) for match in _PIECE.finditer(text) if not match[0].isspace()]
     if any(first and second for (_, first), (_, second) in itertools.pairwise(pieces)):
         return None  # Python would join the two strings
+    value = read_value(text)
+    if isinstance(value, set):
+        value = sorted(value, key=str)  # its own order differs from run to run
+    return list(value) if isinstance(value, (list, tuple)) else None
+
+
+def read_value(text: str) -> Any:
+    """Returns a value as JSON or Python write it; None for other text."""
     for parse in (json.loads, ast.literal_eval):
-        try:
-            value = parse(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if isinstance(value, set):
-            value = sorted(value, key=str)  # its own order differs from run to run
-        return list(value) if isinstance(value, (list, tuple)) else None
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return parse(text)
     return None
 
 

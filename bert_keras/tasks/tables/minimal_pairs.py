@@ -8,9 +8,9 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
+from bert_keras.evaluation.intervals import WIDTH, wilson
 from bert_keras.evaluation.tables import text_table
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths, text_files
@@ -22,8 +22,6 @@ log = logging.getLogger("bert_keras")
 _ENDINGS = (".jsonl", ".txt", ".tsv")
 _GROUPS_FILE = "paradigms.tsv"
 _NEEDED = "give the folder of BLiMP or Zorro, or files with a good sentence, a tab and a bad sentence in each line"
-# Half the width of an interval of 95 %, in standard deviations.
-_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,9 +120,7 @@ def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str
 def _read_scores(path: str) -> dict[str, float]:
     scores = {}
     needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
-    for number, value in JsonRows(path, needed):
-        if isinstance(value, Mistake):
-            raise value
+    for number, value in JsonRows(path, needed).objects():
         score = value.get("log_probability")
         if not isinstance(score, int | float) or not isinstance(value.get("text"), str) or not math.isfinite(score):
             raise Mistake("{} line {} is not the score of a sentence; {}", path, number, needed)
@@ -136,17 +132,24 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
     ending = ending_of(path)
     name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
     group = groups.get(name, name.rpartition("-")[0])
+    pairs: list[Any]
     if ending == ".jsonl":
-        objects = [_check_object(path, number, value) for number, value in JsonRows(path, _NEEDED)]
-        group = groups.get(name) or str(objects[0].get("linguistics_term", ""))
-        pairs = [(one["sentence_good"], one["sentence_bad"]) for one in objects]
+        objects = list(JsonRows(path, _NEEDED).objects())
+        group = groups.get(name) or str(objects[0][1].get("linguistics_term", ""))
+        pairs = [(value.get("sentence_good"), value.get("sentence_bad")) for _, value in objects]
+        for (number, _), pair in zip(objects, pairs, strict=True):
+            if not all(isinstance(sentence, str) for sentence in pair):
+                raise Mistake('{} line {} has no "sentence_good" and "sentence_bad"; {}', path, number, _NEEDED)
     elif ending == ".txt":
         lines = _lines_of(path)
         if len(lines) % 2:
             raise Mistake("{} has {} lines, but each bad sentence needs a good one after it", path, len(lines))
         pairs = list(zip(lines[1::2], lines[::2], strict=True))
     elif ending == ".tsv":
-        pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(_lines_of(path), 1)]
+        pairs = [line.split("\t") for line in _lines_of(path)]
+        for number, pair in enumerate(pairs, 1):
+            if len(pair) != 2:
+                raise Mistake("{} line {} has {} tabs, but a pair has one; {}", path, number, len(pair) - 1, _NEEDED)
     else:
         raise Mistake("{} does not end in {}; {}", path, ", ".join(_ENDINGS), _NEEDED)
     for number, pair in enumerate(pairs, 1):
@@ -154,26 +157,11 @@ def _read_paradigm(path: str, groups: Mapping[str, str]) -> Paradigm:
             raise Mistake("{}: a sentence of pair {} is empty; each pair needs two sentences", path, number)
     if num_equal := sum(good == bad for good, bad in pairs):
         log.warning("%s: pairs of two equal sentences, which no model gets right: %d", path, num_equal)
-    return Paradigm(name, group, pairs)
+    return Paradigm(name, group, [(good, bad) for good, bad in pairs])
 
 
 def _lines_of(path: str) -> list[str]:
     return text_files.unify_line_ends(text_files.read_text(path, _NEEDED)).removesuffix("\n").split("\n")
-
-
-def _check_object(path: str, number: int, value: dict[str, Any] | Mistake) -> dict[str, Any]:
-    if isinstance(value, Mistake):
-        raise value
-    if not all(isinstance(value.get(key), str) for key in ("sentence_good", "sentence_bad")):
-        raise Mistake('{} line {} has no "sentence_good" and "sentence_bad"; {}', path, number, _NEEDED)
-    return value
-
-
-def _split(line: str, place: str) -> tuple[str, str]:
-    sentences = line.split("\t")
-    if len(sentences) != 2:
-        raise Mistake("{} has {} tabs, but a pair has one; {}", place, len(sentences) - 1, _NEEDED)
-    return sentences[0], sentences[1]
 
 
 class Accuracy(NamedTuple):
@@ -187,18 +175,16 @@ class Accuracy(NamedTuple):
 
 def paradigm_accuracy(is_right: Sequence[bool]) -> Accuracy:
     """Returns the accuracy on one paradigm, with Wilson's interval."""
-    from scipy import stats  # it loads only where it is needed
-
-    count, total = sum(is_right), len(is_right)
-    interval = stats.binomtest(count, total).proportion_ci(method="wilson")
-    return Accuracy(count / total, float(interval.low), float(interval.high), total)
+    accuracy = sum(is_right) / len(is_right)
+    low, high = wilson(accuracy, len(is_right))
+    return Accuracy(accuracy, low, high, len(is_right))
 
 
 def mean_accuracy(accuracies: Sequence[Accuracy]) -> Accuracy:
     """Returns the mean over paradigms. The interval is that of other pairs of the same paradigms."""
     mean = math.fsum(one.accuracy for one in accuracies) / len(accuracies)
     variance = math.fsum(one.accuracy * (1 - one.accuracy) / one.pairs for one in accuracies) / len(accuracies) ** 2
-    half = _Z * math.sqrt(variance)
+    half = WIDTH * math.sqrt(variance)
     return Accuracy(mean, max(0.0, mean - half), min(1.0, mean + half), sum(one.pairs for one in accuracies))
 
 

@@ -1,6 +1,7 @@
 """How the programs that classify read tables."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from bert_keras.settings.effects import ON
@@ -20,6 +21,12 @@ KNOWN = {"task_name": ON}
 TFDS = {"tfds": ON}
 # How a run reads texts from tables, which predictions with its model repeat.
 _OF_TEXTS = {"text_column": None, "text_pair_column": None, "choice_columns": (), "has_header": "auto"}
+
+
+def header_setting(make: Callable[..., Any] = setting, **conditions: Any) -> Any:
+    """Makes the field has_header; `make` is `setting` or `free`."""
+    text = "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content."
+    return make(text, "auto", choices=HEADERS, **conditions)
 
 
 def given_columns(settings: object) -> dict[str, Any]:
@@ -55,10 +62,5 @@ class ColumnSettings:
         parser=ListedParser(),
         unless=KNOWN,
     )
-    has_header: str = setting(
-        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
-        "auto",
-        choices=HEADERS,
-        unless=KNOWN | TFDS,
-    )
+    has_header: str = header_setting(unless=KNOWN | TFDS)
     skip_bad_rows: bool = setting("Leave out rows that cannot be read, and count them.", False, unless=TFDS)

@@ -17,7 +17,7 @@ from bert_keras.tasks.tables.columns import (
     parts_of,
     read_table,
 )
-from bert_keras.tasks.tables.examples import Example, Label, without_undecided
+from bert_keras.tasks.tables.examples import Example, without_undecided
 from bert_keras.tasks.tables.header import YES, Header, is_like_number, is_missing
 from bert_keras.tasks.tables.labels import LabelReader, read_list, to_name
 from bert_keras.tasks.tables.tables import BadRow, Table, list_bad_rows, without_bad_rows
@@ -63,7 +63,9 @@ def iterate_own_file(
     columns = _find_columns(table, columns, needs_label, header)
     places, rows = read_table(table, columns, needs_label, header)
     _check_places(table.path, columns, places)
-    labels = LabelReader(columns, kind, table.names if header.answer == YES else [*map(str, range(len(table.names)))])
+    names = table.names if header.answer == YES else [*map(str, range(len(table.names)))]
+    labels = LabelReader(columns, kind, names)
+    choices = [names[places[column]] for column in columns.choices if column in places]
     texts = {place for column, place in places.items() if column in columns.texts(places)}
     lists = {places[column] for column in columns.choices if column in places}  # which may have lists in their cells
     _warn_of_texts(table, texts - lists)
@@ -77,9 +79,16 @@ def iterate_own_file(
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
             label = labels.read(cells, where, needs_label)
-            example = _own_example(cells, number, columns, label, source)
+            example = Example(
+                id=str(number) if columns.id is None else to_name(cells[columns.id], columns.id),
+                text_a=_to_text(cells, cast(str, columns.text)),
+                text_b=None if columns.pair is None else _to_text(cells, columns.pair, may_be_empty=True),
+                label=label,
+                choices=tuple(text for choice in columns.choices for text in _to_texts(cells, choice)),
+                source=source,
+            )
             if kind == "multiple_choice" and isinstance(label, str):
-                example = dataclasses.replace(example, label=_number_of(label, example.choices, columns.choices))
+                example = dataclasses.replace(example, label=_number_of(label, example.choices, choices))
             other = where if columns.id is None else places_of_ids.setdefault(example.id, where)
             if other != where:
                 raise Mistake('the id "{}" is also in {}; ids must be unique', example.id, other)
@@ -148,18 +157,6 @@ _ODD_TEXTS: dict[tuple[str, str], Callable[[str], Any]] = {
     ("an object", "write its text"): re.compile(r"\{\s*['\"].*\}", re.DOTALL).fullmatch,
     ("a number", "check the column of the text"): is_like_number,
 }
-
-
-def _own_example(cells: dict[str, Any], number: int, columns: Columns, label: Label | None, source: str) -> Example:
-    """Returns the example of a row, whose `cells` are by column; the caller adds file and line to a Mistake."""
-    return Example(
-        id=str(number) if columns.id is None else to_name(cells[columns.id], columns.id),
-        text_a=_to_text(cells, cast(str, columns.text)),
-        text_b=None if columns.pair is None else _to_text(cells, columns.pair, may_be_empty=True),
-        label=label,
-        choices=tuple(text for choice in columns.choices for text in _to_texts(cells, choice)),
-        source=source,
-    )
 
 
 def _to_texts(cells: Mapping[str, Any], column: str) -> list[str]:

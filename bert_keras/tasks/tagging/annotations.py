@@ -15,7 +15,7 @@ from typing import Any
 
 from bert_keras.data_prep.text.characters import utf16_places
 from bert_keras.data_prep.text.words import Split, split_words
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, shortened
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.tables.column_names import TEXT_NAMES, folded
 
@@ -220,7 +220,8 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
     """Yields start, end and span of each span, in their order, without blanks around them."""
     last: Span | None = None
     last_end = 0
-    for span in sorted({(span.start, span.end, span.label): span for span in text.spans or ()}.values(), key=_order):
+    distinct = {(span.start, span.end, span.label): span for span in text.spans or ()}
+    for span in sorted(distinct.values(), key=lambda span: (span.start, span.end)):
         found = text.range_of(span, unit)
         if found is None:
             length = len(text.text) if unit == "code points" or text.places is None else len(text.places) - 1
@@ -231,8 +232,7 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
                 "{}: the span {} has the text {}, but at its place is {}; correct it, or export the file again",
                 text.place,
                 span,
-                _shown(span.text),
-                _shown(inside),
+                *(json.dumps(shortened(each), ensure_ascii=False) for each in (span.text, inside)),
             )
         start, end = _without_blanks(text.text, *found)
         if last and start < last_end:
@@ -243,10 +243,6 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
         yield start, end, span
 
 
-def _order(span: Span) -> tuple[int, int]:
-    return span.start, span.end
-
-
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
     inside = text[start:end]
     return start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
@@ -255,7 +251,3 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
 def _is_same(text: str, other: str) -> bool:
     """Returns whether texts are equal but for white space; Label Studio writes \\n for a line feed."""
     return text == other or text.split() == other.replace("\\n", "\n").split()
-
-
-def _shown(text: str) -> str:
-    return json.dumps(text if len(text) <= 40 else f"{text[:40]}...", ensure_ascii=False)

@@ -96,9 +96,7 @@ def _splitter(settings: NerSettings, is_whole: bool) -> Split:
 
 
 def _describe(found: Findings, sentences: Sequence[Sentence]) -> Texts:
-    texts = Texts(
-        found.path, ([" ".join(sentence.words)] for sentence in sentences), [each.place() for each in sentences]
-    )
+    texts = Texts(found.path, [sentence.placed for sentence in sentences])
     add_examples(found, map(_shown, sentences[:3]), len(sentences), "sentences")
     tags = [tag for sentence in sentences for tag in sentence.tags or ()]
     if tags:

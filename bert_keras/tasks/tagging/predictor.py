@@ -132,7 +132,7 @@ for place, word in enumerate(words):
 
     def _check_options(self, options: dict[str, Any]) -> None:
         check_threshold(options["threshold"])
-        self._check_why(options["why"])
+        super()._check_options(options)
 
     def _make_model(self, config: BertConfig) -> BaseModel:
         return TokenClassifierModel(config, self.num_classes)

@@ -35,11 +35,7 @@ def read_json(
 ) -> list[Sentence]:
     """Reads the sentences of rows of JSON, see `read_conll`; `text` is their content if it is read."""
     found = JsonRows(path, NEEDED_JSON, text)
-    rows = []
-    for line, row in found:
-        if isinstance(row, Mistake):
-            raise row
-        rows.append((line, row))
+    rows = list(found.objects())  # only then, their unit is known
     return sentences_of_objects(Source(found.path, found.unit, split), rows, tag_keys, needs_tags)
 
 
@@ -164,8 +160,11 @@ def _words_or_text(
         text = read_annotated(row, place)
         if text is not None and (words is None or text.spans is not None):
             return text
+    if words is None and (key := usual_name(row, WORD_NAMES)) is not None:
+        found = json.dumps(row[key], ensure_ascii=False)[:60]
+        raise Mistake('{}: "{}" is {}, but must be a list of at least one text', place, key, found)
     if words is None:
-        raise _unusable(row, place)
+        raise Mistake('{} has no "words", but {}; {}', place, some_of([*row], 10) or "nothing", NEEDED_JSON)
     if tags is not None and len(tags[1]) != len(words):
         found = f"{len(words)} words but {len(tags[1])} {tags[0]}"
         raise Mistake("{} has {}; every word needs one tag", place, found)
@@ -177,14 +176,6 @@ def words_of(row: Mapping[str, Any]) -> list[str] | None:
     keys = {folded(key): key for key in row}
     found = (row[keys[name]] for name in WORD_NAMES if name in keys)
     return next((words for words in found if _are_texts(words)), None)
-
-
-def _unusable(row: Mapping[str, Any], place: str) -> Mistake:
-    key = usual_name(row, WORD_NAMES)
-    if key is None:
-        return Mistake('{} has no "words", but {}; {}', place, some_of([*row], 10) or "nothing", NEEDED_JSON)
-    found = json.dumps(row[key], ensure_ascii=False)[:60]
-    return Mistake('{}: "{}" is {}, but must be a list of at least one text', place, key, found)
 
 
 def tags_of(row: Mapping[str, Any], place: str, tag_keys: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.text.places import split_by
-from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.engine.report import in_words
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
@@ -47,23 +46,21 @@ class TokenClassification(Task):
 
     def __init__(self, settings: NerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
         paths_by_flag = find_files(settings)
-        train_file, eval_file, predict_file = map(paths_by_flag.get, ("train_file", "eval_file", "predict_file"))
-        self.files = {"train_file": train_file, "eval_file": eval_file}
+        self.files = {name: paths_by_flag.get(name) for name in ("train_file", "eval_file")}
         self._settings = {name: getattr(settings, name) for name in ("max_seq_length", "document_context", "words")}
-
-        def read(path: str, needs_tags: bool = True) -> list[Sentence]:
-            split = functools.partial(split_by, settings.words, files.tokenizer)
-            return read_conll(path, needs_tags, **columns_of(settings, path), split=split)
-
-        train = read(train_file) if train_file else []
+        split = functools.partial(split_by, settings.words, files.tokenizer)
+        read = {
+            name: read_conll(path, name != "predict_file", **columns_of(settings, path), split=split)
+            for name, path in paths_by_flag.items()
+        }
+        train, self._eval, self._predict = (read.get(name, []) for name in ("train_file", "eval_file", "predict_file"))
         if stored is None and not train:
             raise Mistake("the set of tags is unknown; train with {do_train}, or give a model from run_ner")
         held = None if settings.new_head else files.labels
         self.tags = stored["labels"] if stored else in_order(collect_tags(train), held)
-        self._eval = read(eval_file) if eval_file else []
-        self._predict = read(predict_file, needs_tags=False) if predict_file else []
         self.facts = {"tags": self.tags}
-        self.texts = {"train": _placed(train), "eval": _placed(self._eval)}
+        parts = (("train", train), ("eval", self._eval))
+        self.texts = {part: [sentence.placed for sentence in sentences] for part, sentences in parts}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
                 self.facts[f"{name}_sha256"] = _digest(sentences)
@@ -131,10 +128,6 @@ class TokenClassification(Task):
 
 def _tags_of(sentences: Sequence[Sentence]) -> list[Sequence[str]]:
     return [sentence.tags or () for sentence in sentences]
-
-
-def _placed(sentences: Sequence[Sentence]) -> list[Placed]:
-    return [Placed(key_of([" ".join(sentence.words)]), sentence.place()) for sentence in sentences]
 
 
 def _digest(sentences: Sequence[Sentence]) -> str:

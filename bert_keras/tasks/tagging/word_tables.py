@@ -74,7 +74,14 @@ def sentences_of_words(
         key = cells.get("document") or last[0], cells["sentence"] or last[1]
         if not groups or key != last:
             if key in ends:
-                raise Mistake("{}", _out_of_order(source, row.line, key, ends[key], "document" in roles))
+                of_document, advice = f' of the document "{key[0]}"', "sort the rows by sentence"
+                if "document" not in roles:
+                    of_document = ""
+                    advice += ", or, if sentences of several documents have equal numbers, add a column document"
+                raise Mistake(
+                    '{} continues the sentence "{}"{}, whose words ended in {} {}; {}',
+                    *(source.place(row.line), key[1], of_document, source.unit, ends[key], advice),
+                )
             groups.append((key, []))
             number = None
         groups[-1][1].append(row)
@@ -123,17 +130,6 @@ def check_cells(source: Source, names: Sequence[str], row: Row, roles: Mapping[s
         raise Mistake("{} repeats the header, as in files that were joined; remove this line", place)
     if "word" in roles and text_files.is_blank(row.cells[roles["word"]]):
         raise Mistake('{} has no word in the column "{}"; put the word there', place, names[roles["word"]])
-
-
-def _out_of_order(source: Source, line: int, key: tuple[str, str], last: int, has_documents: bool) -> str:
-    of_document = f' of the document "{key[0]}"' if has_documents else ""
-    advice = "sort the rows by sentence" + (
-        "" if has_documents else ", or, if sentences of several documents have equal numbers, add a column document"
-    )
-    return (
-        f'{source.place(line)} continues the sentence "{key[1]}"{of_document}, whose words ended in {source.unit} '
-        f"{last}; {advice}"
-    )
 
 
 def _check_number(source: Source, line: int, cell: str, last: float | None, sentence: str) -> float | None:

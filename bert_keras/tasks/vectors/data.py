@@ -79,12 +79,37 @@ class Texts:
 
 
 def read_texts(settings: VectorSettings, name: str) -> Texts:
-    """Reads one of the files of a run, that of the setting `name`."""
+    """Reads one of the files of a run, that of the setting `name`, and refuses what it cannot learn or evaluate."""
     path = getattr(settings, name)
     columns = settings.text_columns, settings.score_column, settings.label_column
     texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
     log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
+    if name == "eval_file" and texts.kind == "texts":
+        raise Mistake("{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes", path)
+    if name == "train_file" and texts.has_scores and not (settings.max_score or any(texts.labels)):
+        raise Mistake("{}: all scores are 0; give pairs of different similarity", path)
+    if name == "train_file" and not texts.has_scores:
+        _check_others(texts.rows, settings)
     return texts
+
+
+def _check_others(rows: Sequence[tuple[str, ...]], settings: VectorSettings) -> None:
+    """Refuses to rank if an example would have no other text to compare its second text, or its only one, with.
+
+    A third text is such another text, even alone.
+    """
+    if all({*row[2:]} - {*row[:2]} for row in rows):
+        return
+    if min(len({row[0] for row in rows}), len({row[:2][-1] for row in rows})) < 2:
+        raise Mistake(
+            "{}: all examples have the same first or the same second text; ranking needs others to compare with",
+            settings.train_file,
+        )
+    if min(settings.train_batch_size) < 2:
+        raise Mistake(
+            "{train_batch_size}=1 leaves nothing to rank: each example is compared with the others of its "
+            "batch; give 2 or more, such as 32 ({gradient_accumulation_steps} splits a batch to save memory)"
+        )
 
 
 def read_file(

@@ -11,17 +11,9 @@ import tensorflow as tf
 
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling import (
-    POOLER_PATTERNS,
-    BertConfig,
-    BertModel,
-    PretrainingModel,
-    load_weights,
-    weights_by_name,
-    weights_to_load,
-)
+from bert_keras.modeling import POOLER_PATTERNS, BertConfig, BertModel, PretrainingModel, weights_to_load
 from bert_keras.modeling.checkpoints.files import Checkpoint
-from bert_keras.modeling.checkpoints.loading import entries_of_other_heads
+from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors, lengths_up_to
@@ -80,16 +72,10 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         max_seq_length: maximum number of tokens, [CLS] and [SEP] included; None: the maximum of the model, to which the
             default is lowered, too.
         batch_size: maximum number of texts in a batch.
-        vocab_file: the vocabulary; None: vocab.txt next to the checkpoint.
-        config_file: the config; None: the one next to the checkpoint.
-        do_lower_case: whether to lower-case texts; None: as in the training of the model.
         strategy: a `tf.distribute.Strategy` for several devices; None: one device.
-        limits: Limits of the input; None: the defaults.
-        device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx", "openvino", "litert" or "web"; None: the first that it has.
-        model: as in `FillMask`, whose network then also gives the vectors. None: the object has its own weights.
-        strip_accents: whether texts lose their accents; None: as in the training of the model.
-        precision: as in `FillMask`. The vectors are float32.
+        model: as in `PretrainedPredictor`, whose network then also gives the vectors.
+        vocab_file, config_file, do_lower_case, strip_accents, limits, device, format, precision: as in
+            `PretrainedPredictor`. The vectors are float32.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
@@ -226,20 +212,15 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
             outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
             for layer in self.layers
         ]
-        return (_pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
+        values = tf.stack(layers, axis=2)  # [B, T, L, H]
+        if self.pooling == "none":
+            return (tf.cast(values, tf.float32),)
+        return (pool(values, features["input_mask"], self.pooling),)
 
 
 def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
     """Returns an encoder that returns all layers, with the weights of a checkpoint, which may have other heads."""
     with weights_to_load():
         model = BertModel(config, return_all_encoder_layers=True)
-    weights = weights_by_name(model)
-    ignored = entries_of_other_heads(checkpoint, weights)
-    report = load_weights(weights, checkpoint, new_allowed=POOLER_PATTERNS, ignored=ignored)
-    log.info("%s", report)
+    log.info("%s", load_all_weights(model, checkpoint, new_allowed=POOLER_PATTERNS))
     return model
-
-
-def _pool(values: tf.Tensor, input_mask: tf.Tensor, pooling: str) -> tf.Tensor:
-    """Pools vectors [B, T, L, H] over the tokens, as float32 [B, L, H]; with pooling "none" it returns all of them."""
-    return tf.cast(values, tf.float32) if pooling == "none" else pool(values, input_mask, pooling)

@@ -3,13 +3,12 @@
 import collections
 
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import files_used, open_settings
+from bert_keras.tasks.dry_run.opening import look_at_files
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.tasks.dry_run.statistics import (
     Texts,
     add_equal_texts,
     add_examples,
-    add_shared_texts,
     counted,
     num_words,
     numbers,
@@ -23,26 +22,11 @@ from bert_keras.tasks.vectors.settings import VectorSettings
 
 def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_sentence_vectors.py; not `is_whole`: only for mistakes."""
-    together, files, texts = Findings(), [], []
-    with together.catching():
-        settings = open_settings(settings, "run_sentence_vectors")
-        settings.check_effects()
-        for name in files_used(settings):
-            files.append(Findings(getattr(settings, name), name))
-            rows = None
-            with files[-1].reading():
-                rows = read_texts(settings, name)
-            if is_whole and rows:
-                texts.append(_describe(files[-1], rows))
-                tokenizer = open_tokenizer(settings, settings.init_checkpoint)
-                single = [[settings.prefix + text] for row in rows.rows for text in row]
-                add_pieces(files[-1], single, tokenizer, settings.max_seq_length)
-    add_shared_texts(together, texts)
-    return [*files, together]
+    return look_at_files(settings, "run_sentence_vectors", is_whole, read_texts, _describe)
 
 
-def _describe(found: Findings, rows: Rows) -> Texts:
-    texts = Texts(found.path, rows.rows, [f"row {number:,}" for number in range(1, 1 + len(rows.rows))])
+def _describe(found: Findings, rows: Rows, settings: VectorSettings) -> Texts:
+    texts = Texts(found.path, rows.placed)
     labels = [f"{label}: " for label in rows.labels] or [""] * len(rows.rows)
     first = (label + " | ".join(map(shown, row)) for label, row in zip(labels[:3], rows.rows, strict=False))
     add_examples(found, first, len(rows.rows), rows.kind)
@@ -52,6 +36,9 @@ def _describe(found: Findings, rows: Rows) -> Texts:
         counts = collections.Counter(rows.labels)
         found.add("labels", f"{len(counts):,}: {counted(counts)}")
     lengths = [max(map(num_words, row)) for row in rows.rows]
-    found.add("words", spread(lengths, texts.sources) + (" (the longer text)" if len(rows.rows[0]) > 1 else ""))
+    sources = texts.sources if len(lengths) == len(texts.sources) else ()  # pairs are made of several inferences
+    found.add("words", spread(lengths, sources) + (" (the longer text)" if len(rows.rows[0]) > 1 else ""))
     add_equal_texts(found, texts, rows.labels or None)
+    single = [[settings.prefix + text] for row in rows.rows for text in row]
+    add_pieces(found, single, open_tokenizer(settings, settings.init_checkpoint), settings.max_seq_length)
     return texts

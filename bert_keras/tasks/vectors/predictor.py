@@ -156,7 +156,9 @@ class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVe
     def _call(self, features: Tensors) -> Outputs:
         if self.files.is_export:
             return self.model(features)
-        return _outputs_of(self.model, features, self._layer)
+        outputs = self.model(features["input_ids"], features["input_mask"], features["segment_ids"])
+        layers = outputs["all_encoder_layers"]
+        return {"sequence_output": outputs["embedding_output"] if self._layer == EMBEDDINGS else layers[self._layer]}
 
     def pool(self, sequence_output: Any, input_mask: Any) -> Any:
         """Returns the vectors float32 [B, H] of texts, from those of their tokens [B, T, H] and the mask [B, T]."""
@@ -175,10 +177,3 @@ class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVe
             return TextVector(texts[0], vectors[0].tolist())
         first, second = (vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors)
         return Similarity(texts[0], texts[1], float(np.dot(first, second)))
-
-
-def _outputs_of(model: BertModel, features: Tensors, layer: int | str) -> Outputs:
-    """Returns the outputs of an encoder, with the vectors of a layer as "sequence_output"."""
-    outputs = model(features["input_ids"], features["input_mask"], features["segment_ids"])
-    values = outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
-    return {"sequence_output": values}

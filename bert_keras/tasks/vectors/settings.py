@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bert_keras.settings.fields import free, setting
 from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser
-from bert_keras.tasks.tables.columns import HEADERS
+from bert_keras.tasks.tables.settings import header_setting
 from bert_keras.tasks.vectors import POOLINGS
 
 
@@ -45,11 +45,7 @@ class VectorSettings(EvaluatedSettings):
     label_column: str | None = free(
         "Column with the class of each text, or the inference of each pair.", None, parser=ListedParser()
     )
-    has_header: str = free(
-        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
-        "auto",
-        choices=HEADERS,
-    )
+    has_header: str = header_setting(free)
     pooling: str = setting(
         "How the vectors of tokens become one: that of [CLS], mean, maximum.", "mean", choices=POOLINGS
     )

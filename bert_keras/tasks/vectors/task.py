@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SentenceModel
 from bert_keras.modeling.heads import check_pooling
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
+from bert_keras.tasks.dry_run.opening import ACTIONS, files_used
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.vectors.data import make_features, read_texts
-from bert_keras.tasks.vectors.losses import NO_TEXT, CosineLoss, RankingLoss
+from bert_keras.tasks.vectors.losses import CosineLoss, RankingLoss
 from bert_keras.tasks.vectors.metrics import (
     CLUSTERING_METRICS,
     RETRIEVAL_METRICS,
@@ -29,7 +30,6 @@ from bert_keras.tasks.vectors.settings import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
-FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 # The settings in task.json, in addition to those of every task.
 SETTLED = ("pooling", "normalize", "prefix", "max_seq_length")
 
@@ -57,14 +57,11 @@ class SentenceVectors(Task):
         self._settings = {name: getattr(settings, name) for name in SETTLED}
         self._scale = settings.scale
         self.files = {"train_file": settings.train_file, "eval_file": settings.eval_file}
-        found = {name: read_texts(settings, name) for name, action in FILES.items() if getattr(settings, action)}
+        found = {name: read_texts(settings, name) for name in files_used(settings)}
         # None for each action that the run leaves out; the methods below run only for the others.
-        texts: list[Any] = [found.get(name) for name in FILES]
+        texts: list[Any] = [found.get(name) for name in ACTIONS]
         self._train, self._eval, self._predict = texts
-        self.texts = {
-            part: found[name].placed for part, name in (("train", "train_file"), ("eval", "eval_file")) if name in found
-        }
-        self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
+        self._tell_data(self._train, self._eval)
 
         def features(name: str) -> dict[str, np.ndarray]:
             rows = found[name].rows
@@ -75,11 +72,6 @@ class SentenceVectors(Task):
         if self._train:
             self._prepare_training(settings, features("train_file"))
         if self._eval:
-            if self._eval.kind not in _METRICS:
-                raise Mistake(
-                    "{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes",
-                    settings.eval_file,
-                )
             self.metric_names, self.metric = _METRICS[self._eval.kind]
             self.eval_features = features("eval_file")
         if self._predict:
@@ -94,8 +86,6 @@ class SentenceVectors(Task):
         if self._train.has_scores:
             self.no_effect["scale"] = "pairs with scores have another loss than the ranking loss"
             highest = settings.max_score or max(map(abs, self._train.labels))
-            if not highest:
-                raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
             log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
@@ -103,7 +93,6 @@ class SentenceVectors(Task):
             if not self._train.has_pairs:
                 # Dropout makes the two vectors of a text differ.
                 features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
-            _check_others(settings, features["text_numbers"])
             log.info(
                 "loss: %s, among the texts of %d examples",
                 "rank the second text of a pair first" if self._train.has_pairs else "recognize the same text",
@@ -143,27 +132,6 @@ class SentenceVectors(Task):
         rows = [[*row[:2], f"{value:.6f}"] for row, value in zip(self._predict.rows, found, strict=True)]
         run_dir.write_text("predictions.tsv", tab_separated(["text", "text_pair", "cosine"], rows))
         return found.tolist()
-
-
-def _check_others(settings: VectorSettings, numbers: np.ndarray) -> None:
-    """Refuses to rank if an example would have no other text to compare its second text with.
-
-    `numbers` is int32 [N, K], see `make_features`. A third text is such another text, even alone.
-    """
-    further = numbers[:, 2:]
-    is_other = (further != NO_TEXT) & (further != numbers[:, :1]) & (further != numbers[:, 1:2])
-    if is_other.any(axis=1).all():
-        return
-    if min(len(np.unique(numbers[:, 0])), len(np.unique(numbers[:, 1]))) < 2:
-        raise Mistake(
-            "{}: all examples have the same first or the same second text; ranking needs others to compare with",
-            settings.train_file,
-        )
-    if min(settings.train_batch_size) < 2:
-        raise Mistake(
-            "{train_batch_size}=1 leaves nothing to rank: each example is compared with the others of its "
-            "batch; give 2 or more, such as 32 ({gradient_accumulation_steps} splits a batch to save memory)"
-        )
 
 
 def _retrieval(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:

@@ -62,7 +62,7 @@ def write_evaluation(
     table = errors_table(
         [example.id for example in examples],
         [example.source for example in examples],
-        [texts_of(example) for example in examples],
+        [example.texts for example in examples],
         [truth[row] for row in wrong],
         [predicted[row] for row in wrong],
         confidences[wrong].tolist(),
@@ -165,12 +165,8 @@ def write_predictions(run_dir: RunDir, data: ClassificationData, answers: np.nda
 def _write_predictions(
     run_dir: RunDir, name: str, data: ClassificationData, examples: Sequence[Example], answers: np.ndarray
 ) -> list[dict[str, Any]]:
-    ids, texts = [example.id for example in examples], [texts_of(example) for example in examples]
+    ids, texts = [example.id for example in examples], [example.texts for example in examples]
     probabilities = answers if data.kind.has_classes else None
     rows = prediction_rows(ids, texts, data.kind.shown(answers), probabilities, data.labels)
     run_dir.write_text(name, predictions_table(rows))
     return rows
-
-
-def texts_of(example: Example) -> tuple[str | None, ...]:
-    return (example.text_a, *example.choices) if example.choices else (example.text_a, example.text_b)

@@ -16,7 +16,7 @@ from bert_keras.storage import paths
 from bert_keras.storage.json_files import parse_json
 from bert_keras.tasks.classification.data import ClassificationData, digest_of
 from bert_keras.tasks.classification.labels import shown_label
-from bert_keras.tasks.classification.report.files import CALIBRATION_FILE, texts_of
+from bert_keras.tasks.classification.report.files import CALIBRATION_FILE
 from bert_keras.tasks.tables.examples import Example
 
 # With more classes, a table of the most confused ones takes the place of the matrix.
@@ -66,7 +66,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
         message += "; the rest is in more sequences." if num_windows.max() > 1 else "; a longer text is cut."
     lengths = np.zeros(len(dev), np.int64)
     np.maximum.at(lengths, index, features["input_mask"].sum(-1, dtype=np.int64).reshape(len(index), -1).max(-1))
-    num_chars = [sum(len(text or "") for text in texts_of(example)) for example in dev]
+    num_chars = [example.num_chars for example in dev]
     found = [
         (_num_tokens(dev[row], tokenizer), row) for row in np.lexsort((np.negative(num_chars), -lengths))[:_COUNTED]
     ]
@@ -75,7 +75,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
         example = dev[row]
         read = f"in {num_windows[row]} sequences" if num_windows[row] > 1 else f"cut to {length}"
         facts = [f"{num_tokens:,} tokens", *([read] if num_tokens > length else []), example.source]
-        items.append((facts, [text and shortened(text, _CHARS_OF_A_LONG_TEXT) for text in texts_of(example)]))
+        items.append((facts, [shortened(text, _CHARS_OF_A_LONG_TEXT) for text in example.texts]))
     return num_full, join(note(message), text_list(items))
 
 
@@ -98,7 +98,7 @@ def _text_list(
         )
         chance = [] if of_truth is None else [f"probability {of_truth[row]:.4f}"]
         facts = [["label ", tag("b", label)], chance, ["prediction ", tag("b", answer)], [dev[row].source]]
-        items.append(([join(*fact) for fact in facts if fact], texts_of(dev[row])))
+        items.append(([join(*fact) for fact in facts if fact], dev[row].texts))
     return text_list(items)
 
 

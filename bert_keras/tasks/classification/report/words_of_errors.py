@@ -2,15 +2,18 @@
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_keras.data_prep.text.places import locate, place_rows
-from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.tasks.classification.data import ClassificationData
+from bert_keras.tasks.ability import IDS
 from bert_keras.tasks.finetuning.why import SeenWord, seen_words, strongest, weights_of_words
 from bert_keras.tasks.tables.encoding import starts_of_rows
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.classification.task import Classification
 
 log = logging.getLogger("bert_keras")
 
@@ -19,73 +22,56 @@ log = logging.getLogger("bert_keras")
 _MOST_WORDS, _MOST_ERRORS, _MOST_TOKENS = 3, 20, 1 << 14
 
 
-class WordsOfErrors:
+def words_of_errors(
+    task: "Classification", outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]
+) -> list[str] | None:
     """Finds words by hiding each in turn behind [MASK], weighted as by `why` of `TextClassifier`.
 
+    Of several labels, the one with the largest error is explained. Examples after the first `_MOST_ERRORS`, or after
+    those that `_MOST_TOKENS` suffice for, have "".
+
     Args:
-        data: its `dev` has the examples of the evaluation.
-        features: those of the examples, see `tasks.finetuning.task.Task`.
-        tokenizer: its vocabulary has [MASK].
-        doc_stride: that of the features.
+        task: in an evaluation.
+        outputs: of the network for all examples.
+        answers: those of `task.answers`, to all examples.
+        places: numbers of the examples with errors.
+
+    Returns:
+        The words of the examples, one text for each. None: no word can be hidden.
     """
-
-    def __init__(
-        self,
-        data: ClassificationData,
-        features: dict[str, np.ndarray],
-        tokenizer: FullTokenizer,
-        doc_stride: int | None,
-    ) -> None:
-        self._data, self._features, self._tokenizer, self._doc_stride = data, features, tokenizer, doc_stride
-
-    def cells(
-        self,
-        places: Sequence[int],
-        answers: np.ndarray,
-        scores: np.ndarray,
-        scores_of: Callable[[dict[str, np.ndarray]], np.ndarray],
-    ) -> list[str]:
-        """Returns the words of examples, one text for each.
-
-        Of several labels, the one with the largest error is explained. Examples after the first `_MOST_ERRORS`, or
-        after those that `_MOST_TOKENS` suffice for, have "".
-
-        Args:
-            places: numbers of the examples.
-            answers: those of `Classification.answers`, to all examples.
-            scores: the answers to all sequences, float64 [N, C]; for regression [N, 1].
-            scores_of: returns the scores of other sequences from their features.
-        """
-        explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
-        hidden: list[tuple[int, list[int]]] = []
-        locate_text = functools.partial(locate, self._tokenizer)
-        num_tokens, index, dev = 0, self._features["example_index"], self._data.dev or []
-        for place in places:
-            rows = np.flatnonzero(index == place)
-            texts = {"text": dev[place].text_a, "text_pair": dev[place].text_b or ""}
-            segment_ids = [self._features["segment_ids"][row][self._features["input_mask"][row] > 0] for row in rows]
-            starts = starts_of_rows(segment_ids, self._doc_stride)
-            words = seen_words(texts, place_rows(self._tokenizer, segment_ids, texts, starts, locate_text))
-            of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
-            num_tokens += sum(int(self._features["input_mask"][row].sum()) for row, _ in of_words)
-            if num_tokens > _MOST_TOKENS or len(explained) == _MOST_ERRORS:
-                message = "eval_errors.tsv has words for the first %s of %s errors: at most %s, with at most %s tokens"
-                numbers = (len(explained), len(places), _MOST_ERRORS, _MOST_TOKENS)
-                log.info(message, *(f"{number:,}" for number in numbers))
-                break
-            hidden += of_words
-            explained.append((place, rows, words))
-        if not hidden:
-            return [""] * len(places)
-        rows_to_hide = [row for row, _ in hidden]
-        features = {name: self._features[name][rows_to_hide] for name in ("input_ids", "input_mask", "segment_ids")}
-        for input_ids, (_, positions) in zip(features["input_ids"], hidden, strict=True):
-            input_ids[positions] = self._tokenizer.vocab["[MASK]"]
-        without = iter(scores_of(features))
-        cells = []
-        for place, rows, words in explained:
-            label, about, form = self._data.kind.explained(scores[rows], answers[place], dev[place])
-            weights = weights_of_words(words, scores[rows, label].tolist(), (float(row[label]) for row in without))
-            lines = strongest(weights, form, _MOST_WORDS)
-            cells.append(about + ", ".join(" ".join(line.split()) for line in lines))
-        return cells + [""] * (len(places) - len(cells))
+    data, all_features, tokenizer, infer = task.data, task.eval_features, task.tokenizer, task.infer
+    if infer is None or "[MASK]" not in tokenizer.vocab or not data.kind.has_windows:
+        return None
+    explained: list[tuple[int, np.ndarray, list[SeenWord]]] = []
+    hidden: list[tuple[int, list[int]]] = []
+    locate_text = functools.partial(locate, tokenizer)
+    num_tokens, index, dev = 0, all_features["example_index"], data.dev or []
+    for place in places:
+        rows = np.flatnonzero(index == place)
+        texts = {"text": dev[place].text_a, "text_pair": dev[place].text_b or ""}
+        segment_ids = [all_features["segment_ids"][row][all_features["input_mask"][row] > 0] for row in rows]
+        starts = starts_of_rows(segment_ids, task.doc_stride)
+        words = seen_words(texts, place_rows(tokenizer, segment_ids, texts, starts, locate_text))
+        of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
+        num_tokens += sum(int(all_features["input_mask"][row].sum()) for row, _ in of_words)
+        if num_tokens > _MOST_TOKENS or len(explained) == _MOST_ERRORS:
+            message = "eval_errors.tsv has words for the first %s of %s errors: at most %s, with at most %s tokens"
+            numbers = (len(explained), len(places), _MOST_ERRORS, _MOST_TOKENS)
+            log.info(message, *(f"{number:,}" for number in numbers))
+            break
+        hidden += of_words
+        explained.append((place, rows, words))
+    if not hidden:
+        return [""] * len(places)
+    rows_to_hide = [row for row, _ in hidden]
+    features = {name: all_features[name][rows_to_hide] for name in IDS}
+    for input_ids, (_, positions) in zip(features["input_ids"], hidden, strict=True):
+        input_ids[positions] = tokenizer.vocab["[MASK]"]
+    scores, without = task.scores(outputs), iter(task.scores(infer(features)))
+    cells = []
+    for place, rows, words in explained:
+        label, about, form = data.kind.explained(scores[rows], answers[place], dev[place])
+        weights = weights_of_words(words, scores[rows, label].tolist(), (float(row[label]) for row in without))
+        lines = strongest(weights, form, _MOST_WORDS)
+        cells.append(about + ", ".join(" ".join(line.split()) for line in lines))
+    return cells + [""] * (len(places) - len(cells))
