@@ -91,6 +91,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
     num_lines = count_lines(settings.input_file)
     inputs = ("input_file", "vocab_file", "bert_config_file")
     check_output_file(settings.output_file, "output_file", {name: values[name].value for name in inputs})
+    output_format = format_of(settings.output_file, settings.output_format)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
     extractor = prediction.FeatureExtractor(
@@ -108,7 +109,6 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
         precision=settings.precision,
     )
     check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor))
-    output_format = settings.output_format or format_of(settings.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
         open_feature_file(settings.output_file, output_format, extractor.layers, settings.pooling) as write,

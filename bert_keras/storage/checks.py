@@ -2,11 +2,11 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting, some_of
-from bert_keras.storage import paths, writing
+from bert_keras.storage import inspection, paths, writing
 from bert_keras.storage.hub import SCHEME
 
 TASK_FILE = "task.json"
@@ -37,6 +37,14 @@ def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str
         for file in [files] if isinstance(files, (str, os.PathLike)) else files or ():
             if file and is_same_file(path, file):
                 raise Mistake("{} is also {}, which would be lost; give another file", output, Setting(input_setting))
+
+
+def check_ending(path: str | os.PathLike, setting: str, written: Sequence[str]) -> None:
+    """Raises a Mistake for an output file whose name promises a format that is not written; `written` are those."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending in inspection.KNOWN_ENDINGS and ending not in written:
+        advice = ", ".join(written) or ".txt"
+        raise Mistake("{}={}: no {} file is written here; end it with one of {}", Setting(setting), path, ending, advice)
 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
