@@ -44,7 +44,9 @@ def check_ending(path: str | os.PathLike, setting: str, written: Sequence[str]) 
     ending = os.path.splitext(path)[1].lower()
     if ending in inspection.KNOWN_ENDINGS and ending not in written:
         advice = ", ".join(written) or ".txt"
-        raise Mistake("{}={}: no {} file is written here; end it with one of {}", Setting(setting), path, ending, advice)
+        raise Mistake(
+            "{}={}: no {} file is written here; end it with one of {}", Setting(setting), path, ending, advice
+        )
 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:

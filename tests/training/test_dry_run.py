@@ -176,6 +176,9 @@ def test_queries_and_their_texts(write, look):
     assert 'texts 8, of which the first are 1: "query 0" | "fits 0"' in report
     write("b.csv", "query,positive\na,b\n")
     assert "all texts fit their queries" in look(run_reranker, "--train_file=b.csv")[2]
+    write("c.jsonl", '{"query": "a b", "texts": ["c", "d"]}\n')
+    _, report, _ = look(run_reranker, "--predict_file=c.jsonl")
+    assert '2, of which the first are "a b" | "c" "a b" | "d" queries 1 with 2.0 texts each words' in report
 
 
 def test_vectors(write, look):

@@ -32,31 +32,36 @@ def look(settings: RerankerSettings, is_whole: bool) -> list[Findings]:
                 if name == "train_file" and not settings.mine_negatives:
                     check_trainable(queries)
             if is_whole and queries:
-                texts.append(_describe_queries(files[-1], queries))
+                texts.append(_describe_queries(files[-1], queries, has_relevance=name != "predict_file"))
                 tokenizer = open_tokenizer(settings, settings.init_checkpoint)
                 add_pieces(files[-1], queries.rows, tokenizer, settings.max_seq_length)
     add_shared_texts(together, texts)
     return [*files, together]
 
 
-def _describe_queries(found: Findings, queries: Queries) -> Texts:
+def _describe_queries(found: Findings, queries: Queries, has_relevance: bool) -> Texts:
     names = [*queries.texts]
     places = [f"query {number:,}" for number in range(1, 1 + len(names))]
     texts = Texts(found.path, ([query] for query in names), places)
     first = (
-        f"{value:g}: {shown(query)} | {shown(text)}" for query in names for text, value in queries.texts[query].items()
+        f"{f'{value:g}: ' * has_relevance}{shown(query)} | {shown(text)}"
+        for query in names
+        for text, value in queries.texts[query].items()
     )
     add_examples(found, itertools.islice(first, 3), sum(map(len, queries.texts.values())), "texts")
-    found.add("queries", _of_queries(queries))
+    found.add("queries", _of_queries(queries, has_relevance))
     pairs = [(query, text) for query, of_query in queries.texts.items() for text in of_query]
     found.add("words", f"of queries: {spread([num_words(query) for query in names])}")
     found.add("", f"of texts: {spread([num_words(text) for _, text in pairs])}")
     return texts
 
 
-def _of_queries(queries: Queries) -> str:
+def _of_queries(queries: Queries, has_relevance: bool) -> str:
     relevant: Sequence[int] = [sum(value > 0 for value in texts.values()) for texts in queries.texts.values()]
     none = relevant.count(0)
     per_query = sum(map(len, queries.texts.values())) / len(queries.texts)
-    counts = f"{len(queries.texts):,} with {per_query:.1f} texts each, of which {sum(relevant) / len(relevant):.1f} fit"
+    counts = f"{len(queries.texts):,} with {per_query:.1f} texts each"
+    if not has_relevance:
+        return counts
+    counts += f", of which {sum(relevant) / len(relevant):.1f} fit"
     return counts + (f"; {none:,} queries have no text that fits" if none else "")
