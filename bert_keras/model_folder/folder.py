@@ -241,7 +241,7 @@ class ModelFolder(ForeignFolder):
                 "{} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give {vocab_file}",
                 self.folder,
             )
-        return os.fspath(found)
+        return paths.as_text(found)
 
     def _of_export(self, name: str) -> str:
         file = paths.join(self.folder, name)

@@ -83,7 +83,7 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
         if not isinstance(row, Mapping):
             is_tuple = isinstance(row, tuple) or (rank == 0 and isinstance(row, (list, np.ndarray)))
             parts = tuple(row) if is_tuple else (row,)
-            if rank == 0 and isinstance(parts[0], tuple):  # a pair of texts, and its label
+            if rank == 0 and parts and isinstance(parts[0], tuple):  # a pair of texts, and its label
                 parts = (*parts[0], *parts[1:])
             if len(parts) not in columns:
                 known = "".join(f", or ({', '.join(names)})" for names in columns.values())
