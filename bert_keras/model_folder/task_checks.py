@@ -8,7 +8,7 @@ from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.modeling.checkpoints.files import open_checkpoint
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
-from bert_keras.storage.checks import TASK_FILE
+from bert_keras.storage.checks import TASK_FILE, part_of_model
 from bert_keras.storage.json_files import read_object
 
 _LABELS_SHOWN = 5
@@ -33,6 +33,8 @@ def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
             path,
             TASK_FILE,
         )
+    if paths.is_dir(folder) and (told := part_of_model(folder)):
+        return MissingFile("{}", told)
     if paths.is_file(paths.join(folder, "saved_model.pb")):
         return MissingFile("{} is only a SavedModel; give the folder of an export, which has an export.json", path)
     if paths.is_dir(folder):

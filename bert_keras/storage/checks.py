@@ -10,6 +10,8 @@ from bert_keras.storage import inspection, paths, writing
 from bert_keras.storage.hub import SCHEME
 
 TASK_FILE = "task.json"
+# Files in the folders of exports, models and runs.
+_OF_MODELS = ("export.json", TASK_FILE, "run_config.json", "modules.json")
 
 
 def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str, Any] | None = None) -> None:
@@ -91,6 +93,19 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
             called,
             above,
         )
+
+
+def part_of_model(folder: str | os.PathLike) -> str:
+    """Returns a sentence about a folder that is a part of a model's folder or a web page; "" for any other."""
+    above, place = None, paths.local(folder).rstrip("/")
+    is_page = all(paths.is_file(paths.join(place, name)) for name in ("index.html", "model.json"))
+    for _ in range(2):  # a try of a run, and the variables of a SavedModel, are two folders below it
+        place = paths.parent(place) if paths.is_remote(place) else os.path.dirname(os.path.abspath(place))
+        above = above or next((place for name in _OF_MODELS if paths.is_file(paths.join(place, name))), None)
+    if is_page:
+        advice = f", {above}" if above else " that it was copied from"
+        return f"{folder} is a page for a web browser; give the folder of the export{advice}"
+    return f"{folder} is only a part of {above}; give that folder" if above else ""
 
 
 def refuse_fine_tuned(init_checkpoint: str | os.PathLike) -> None:
