@@ -279,7 +279,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
             "eval_steps has no effect without do_eval; give both, or leave it out",
         ),
         ({"do_train": True, "learning_rate": 0}, "learning_rate=0 is not a number above 0"),
-        ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan is not a number above 0"),
+        ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan: 'nan' is not a number"),
         (
             {"do_train": True, "pack": True, "jit": True},
             "pack gives each batch .*, and jit compiles again for each",

@@ -170,6 +170,8 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
     if path.endswith((".safetensors", INDEX_ENDING)):
         if not paths.is_file(path):
             raise not_found(path, path)
+        if paths.name(path) == ADAPTER_FILE:
+            raise Mistake("{} has only the matrices of LoRA; give its folder, {}", path, paths.parent(path))
         return Checkpoint(path, SafetensorsReader(path))
     prefix = _FILE_SUFFIX.sub("", path)
     folder = paths.parent(prefix)
