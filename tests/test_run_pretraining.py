@@ -326,6 +326,9 @@ def test_the_records_of_a_run_may_move_but_not_change_places(files, tmp_path, wr
         run(files, do_train=True, num_train_steps=2, input_file=",".join(reversed(names)))
     run(files, do_train=True, num_train_steps=2, input_file=",".join(names))
     assert weights_in(files["output_dir"])["global_step"] == 2
+    write_records(names[1], 8, seed=1)
+    with pytest.raises(ValueError, match="holds a run with other settings: records content has changed; give the old"):
+        run(files, do_train=True, num_train_steps=3, input_file=",".join(names))
 
 
 def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):

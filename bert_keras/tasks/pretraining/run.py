@@ -252,6 +252,7 @@ class _Opened:
         # The files may move, but their order decides that of the examples.
         names = (f"file {number} ({paths.name(file)})" for number, file in enumerate(records.files, 1))
         facts = {"bert_config": config.to_dict(), "num_examples": dict(zip(names, records.num_examples, strict=True))}
+        facts["records_sha256"] = records.digest
         if teacher:
             facts["teacher_sha256"] = teacher.files.digest
         workers.check_same(facts)
