@@ -121,6 +121,13 @@ def some_of(names: Sequence[str], num_shown: int, separator: str = ", ", kind: s
     return separator.join(names[:num_shown]) + rest
 
 
+def several(number: int, things: str) -> str:
+    """Returns a number of things, given their plural, such as "1 query" or "2,917 queries"."""
+    if number == 1:
+        things = f"{things[:-3]}y" if things.endswith("ies") else things.removesuffix("s")
+    return f"{number:,} {things}"
+
+
 def check_names(names: Sequence[str], place: str) -> None:
     """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)

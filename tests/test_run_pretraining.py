@@ -271,7 +271,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
         ({"do_train": True, "max_seq_length": 17}, "max_seq_length=17 is more than the 16 positions of"),
         (
             {"do_train": True, "gradient_accumulation_steps": 3},
-            r"train_batch_size=8 cannot be divided evenly by 1 device\(s\) x gradient_accumulation_steps=3; give a",
+            r"train_batch_size=8 cannot be divided evenly by 1 device x gradient_accumulation_steps=3; give a",
         ),
         ({"do_eval": True}, "nothing to evaluate: output_dir=.*model holds no checkpoint; train first"),
         (

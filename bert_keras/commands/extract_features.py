@@ -23,7 +23,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.prediction.arguments import Limits, answer_precision, parse_layers
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
@@ -117,7 +117,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
         for features in extractor.pipe(read_lines(settings.input_file), advance=progress.advance):
             write(features)
         progress.finish()
-    log.info("wrote the vectors of %d lines to %s", num_lines, settings.output_file)
+    log.info("wrote the vectors of %s to %s", several(num_lines, "lines"), settings.output_file)
 
 
 def _files_of_model(init_checkpoint: str, extractor: "prediction.FeatureExtractor") -> dict[str, str | list[str]]:

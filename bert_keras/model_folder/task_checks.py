@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.mistakes import MissingFile, Mistake, several
 from bert_keras.modeling.checkpoints.files import open_checkpoint
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
@@ -87,7 +87,7 @@ def shown_model(
     parts = [repr(os.fspath(folder)), *([f"task={task!r}"] if task else [])]
     if labels:
         num_others = len(labels) - _LABELS_SHOWN
-        others = [f"and {num_others} other{'s' * (num_others > 1)}"] if num_others > 0 else []
+        others = [f"and {several(num_others, 'others')}"] if num_others > 0 else []
         shown = [*map(repr, labels[:_LABELS_SHOWN]), *others]
         parts.append(f"labels=[{', '.join(shown)}]")
     return f"{kind}({', '.join([*parts, *facts])})"

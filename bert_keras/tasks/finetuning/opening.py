@@ -12,7 +12,7 @@ from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.jax_processes import connect
 from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, several
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
 from bert_keras.runs.run_dir import RunDir
@@ -142,9 +142,9 @@ def num_steps_of(num_examples: int, batch_size: int, num_epochs: float) -> int:
     if num_steps := int(num_examples / batch_size * num_epochs):
         return num_steps
     raise Mistake(
-        "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
+        "{}, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
         "smaller batch, more epochs or more examples",
-        num_examples,
+        several(num_examples, "examples"),
         batch_size,
         num_epochs,
     )
