@@ -126,6 +126,13 @@ def shortened(text: str, length: int = 40) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 
+def several(number: int, things: str) -> str:
+    """Returns a number of things, given their plural, such as "1 query" or "2,917 queries"."""
+    if number == 1:
+        things = f"{things[:-3]}y" if things.endswith("ies") else things.removesuffix("s")
+    return f"{number:,} {things}"
+
+
 def check_names(names: Sequence[str], place: str) -> None:
     """Refuses empty and repeated names of classes, which would lose probabilities; `place` begins the message."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if count > 1)

@@ -40,7 +40,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.storage import paths, writing
-from bert_keras.storage.checks import check_output_file
+from bert_keras.storage.checks import check_ending, check_output_file
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
@@ -89,6 +89,7 @@ def main(argv: list[str]) -> dict:
     own_files = [settings.vocab_file, tokenizer_file, settings.compare_vocab_file or settings.vocab_file]
     found_files = find_text_files(settings.input_file, own_files)
     check_output_file(settings.vocab_file, "vocab_file", {"input_file": found_files})
+    check_ending(settings.vocab_file, "vocab_file", ())
     if paths.exists(settings.vocab_file):
         raise Mistake("{vocab_file}={} exists, and models may depend on it; choose another name", settings.vocab_file)
 

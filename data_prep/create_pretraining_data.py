@@ -69,7 +69,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     files, settings = read_flags(Files, values), read_flags(PretrainingDataSettings, values)
     text_options, cleaning = read_flags(TextOptions, values), read_flags(Cleaning, values)
     output_files = [] if files.dry_run else name_outputs(files.output_file, files.num_shards)
-    eval_files = [name.strip() for name in files.eval_output_file.split(",")] if files.eval_output_file else []
+    eval_files = name_outputs(files.eval_output_file, called="eval_output_file") if files.eval_output_file else []
     records = [*output_files, *eval_files]
     own_files = [*records, *map(metadata_file, records), files.vocab_file, tokenizer_file_of(files.vocab_file)]
     found_files = find_text_files(files.input_file, own_files)

@@ -284,8 +284,10 @@ def test_entities_in_named_columns_and_other_schemes(score, write):
 def test_an_output_file(score, write, tmp_path):
     write(dev__tsv=MRPC, p__tsv="1\n1\n0\n1\n", out__json="old")
     assert score(*MRPC_FLAGS, "--json", "--output_file=out.json") == (tmp_path / "out.json").read_text()
+    score(*MRPC_FLAGS, "--output_file=named.json")
+    assert (tmp_path / "named.json").read_text() == (tmp_path / "out.json").read_text()
     assert json.loads((tmp_path / "out.json").read_text())["accuracy"] == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tsv", "out.json", "p.tsv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tsv", "named.json", "out.json", "p.tsv"]
 
 
 def test_a_closed_pipe_ends_the_program_which_does_not_import_tensorflow(write, tmp_path):

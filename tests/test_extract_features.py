@@ -79,7 +79,7 @@ def test_all_formats_hold_the_same(extract, folder):
     ("flags", "message"),
     [
         (["--layers=last"], '^layers is "last", and "last" is not a layer; give whole numbers'),
-        (["--layers=-1", "--pooling=sum"], "pooling=sum: value should be one of <none|cls|mean|max>"),
+        (["--layers=-1", "--pooling=sum"], "pooling=sum: 'sum' is not one of none, cls, mean, max"),
         (["--layers=-1", "--use_tpu"], "^use_tpu: no TPU could be reached as 'local'"),
     ],
 )

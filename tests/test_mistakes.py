@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import run_main
-from bert_keras.mistakes import Message, MissingFile, Mistake, Remedy, Setting, flag_name, setting_name
+from bert_keras.mistakes import Message, MissingFile, Mistake, Remedy, Setting, flag_name, setting_name, several
 from bert_keras.programs.calls import argument_name, naming_arguments
 
 CASES = (
@@ -85,3 +85,16 @@ def test_python_functions_name_their_arguments(setting, argument, of_export, cap
     with pytest.raises(Mistake, match=f"^without {re.escape(argument)}$"):
         work()
     assert capsys.readouterr().out == f"with {argument}\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "things", "told"),
+    [
+        (1, "queries", "1 query"),
+        (1, "files", "1 file"),
+        (0, "bytes", "0 bytes"),
+        (2917, "sentences", "2,917 sentences"),
+    ],
+)
+def test_one_thing_has_no_plural(number, things, told):
+    assert several(number, things) == told

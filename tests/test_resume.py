@@ -126,7 +126,7 @@ def test_other_examples_under_the_same_names_are_refused(files, whole, write_rec
     (files["output_dir"] / "run_config.json").write_text(json.dumps(config))
     write_records(files["input_file"], 39)
     with pytest.raises(
-        ValueError, match="num_examples: file 1 .train.tfrecord. was 40 and is 39 now; give the old settings"
+        ValueError, match="num_examples: file 1 .train.tfrecord. was 40 and is 39 now; records content has"
     ):
         run(files, do_train=True)
 

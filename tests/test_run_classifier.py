@@ -235,7 +235,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(files, tmp_path, capsys):
     [
         ("rerank", "to train rerankers, use run_reranker.py, in Python train_reranker"),
         ("few_shot", "to learn from few labels, use run_few_shot.py, in Python train_few_shot"),
-        ("some", "value should be one of <single_label|regression|multi_label|multiple_choice>"),
+        ("some", "'some' is not one of single_label, regression, multi_label, multiple_choice"),
     ],
 )
 def test_what_is_not_a_kind_of_labels_is_told_its_program(kind, message, capsys):

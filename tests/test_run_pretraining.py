@@ -271,7 +271,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
         ({"do_train": True, "max_seq_length": 17}, "max_seq_length=17 is more than the 16 positions of"),
         (
             {"do_train": True, "gradient_accumulation_steps": 3},
-            r"train_batch_size=8 cannot be divided evenly by 1 device\(s\) x gradient_accumulation_steps=3; give a",
+            r"train_batch_size=8 cannot be divided evenly by 1 device x gradient_accumulation_steps=3; give a",
         ),
         ({"do_eval": True}, "nothing to evaluate: output_dir=.*model holds no checkpoint; train first"),
         (
@@ -279,7 +279,7 @@ def test_checkpoints_and_configs_that_do_not_match_are_refused(files, golden_dir
             "eval_steps has no effect without do_eval; give both, or leave it out",
         ),
         ({"do_train": True, "learning_rate": 0}, "learning_rate=0 is not a number above 0"),
-        ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan is not a number above 0"),
+        ({"do_train": True, "learning_rate": "nan"}, "learning_rate=nan: 'nan' is not a number"),
         (
             {"do_train": True, "pack": True, "jit": True},
             "pack gives each batch .*, and jit compiles again for each",
@@ -326,6 +326,9 @@ def test_the_records_of_a_run_may_move_but_not_change_places(files, tmp_path, wr
         run(files, do_train=True, num_train_steps=2, input_file=",".join(reversed(names)))
     run(files, do_train=True, num_train_steps=2, input_file=",".join(names))
     assert weights_in(files["output_dir"])["global_step"] == 2
+    write_records(names[1], 8, seed=1)
+    with pytest.raises(ValueError, match="holds a run with other settings: records content has changed; give the old"):
+        run(files, do_train=True, num_train_steps=3, input_file=",".join(names))
 
 
 def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):

@@ -128,6 +128,7 @@ def test_the_head_is_ignored_after_pretraining(plain, tmp_path, capsys):
     more |= {"num_train_steps": 1, "do_eval": False}
     with pytest.raises(ValueError, match="the model lacks: cls/span_boundary/.*allow_partial_checkpoint"):
         run(more)
+    assert not (tmp_path / "more").exists()
     run(more, allow_partial_checkpoint=True)
     run({**more, "output_dir": tmp_path / "student"}, teacher=model, init_checkpoint=tmp_path / "more")
 

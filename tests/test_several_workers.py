@@ -72,7 +72,7 @@ def test_two_workers_train_and_evaluate_as_one_device(files, two_workers):
 def test_the_chief_alone_tells_and_writes(files, two_workers):
     folder, ((_, told, _), (_, other_told, _)) = two_workers
     assert "training: steps 1 to 12 of 8 examples each, 4 at a time" in told
-    assert "batch: 8 examples = 2 devices x 1 part(s) x 4 examples" in told
+    assert "batch: 8 examples = 2 devices x 1 part x 4 examples" in told
     assert other_told.splitlines() == [
         "this is worker 1; waiting for all 2 workers to start",
         "devices: 2 of 2 workers, 1 of each",

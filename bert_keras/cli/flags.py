@@ -44,6 +44,8 @@ def parse(
     command = re.search(r"^ {4}((?:.*\\\n)*.*)$", as_started(usage or ""), re.MULTILINE)
     example = command and re.sub(r"\\\n *", "", command[1])
     flag_values.set_gnu_getopt(takes_texts)
+    for flag in (flag_values[name] for name in flag_values):
+        flag.parser = in_plain_words(flag.parser)
     try:
         leftover = flag_values(argv)[1:]
     except flags.UnrecognizedFlagError as error:
@@ -161,3 +163,67 @@ def programs_dir() -> str:
     """Returns the folder of the programs, if one of them runs; else "", as for a user in their folder."""
     folder, program = os.path.split(sys.argv[0])
     return folder if program.startswith("run_") else ""
+
+
+class _InPlainWords:
+    """A parser of numbers whose messages are in the words of the project, not those of absl."""
+
+    number: str
+
+    def __init__(self, lower_bound: float | None = None, upper_bound: float | None = None) -> None:
+        super().__init__(lower_bound, upper_bound)  # pyright: ignore[reportCallIssue] (of absl's parser)
+        lowest = "" if lower_bound is None else f" from {lower_bound:g}"
+        highest = "" if upper_bound is None else f" to {upper_bound:,}"
+        self.syntactic_help = f"{self.number}{lowest}{highest}"
+
+    def convert(self, argument: Any) -> Any:
+        try:
+            value = super().convert(argument)  # pyright: ignore[reportAttributeAccessIssue]
+        except ValueError:
+            value = None
+        if value is None or value != value:
+            raise Mistake("{!r} is not {}", argument, self.number)
+        return value
+
+
+class WholeParser(_InPlainWords, flags.IntegerParser):
+    """Parses a whole number."""
+
+    number = "a whole number"
+
+
+class RealParser(_InPlainWords, flags.FloatParser):
+    """Parses a number, which is never NaN."""
+
+    number = "a number"
+
+
+class TruthParser(flags.BooleanParser):
+    """Parses true or false."""
+
+    def parse(self, argument: str | int) -> bool:
+        try:
+            return super().parse(argument)
+        except ValueError:
+            raise Mistake("{!r} is not true or false", argument) from None
+
+
+class ChoiceParser(flags.EnumParser):
+    """Parses one of several texts."""
+
+    def parse(self, argument: str) -> str:
+        try:
+            return super().parse(argument)
+        except ValueError:
+            raise Mistake("{!r} is not one of {}", argument, self.enum_values) from None
+
+
+def in_plain_words(parser: Any) -> Any:
+    """Returns one of these parsers for one of absl's; any other parser stays."""
+    if type(parser) is flags.IntegerParser:
+        return WholeParser(parser.lower_bound, parser.upper_bound)
+    if type(parser) is flags.FloatParser:
+        return RealParser(parser.lower_bound, parser.upper_bound)
+    if type(parser) is flags.EnumParser:
+        return ChoiceParser(parser.enum_values, parser.case_sensitive)
+    return TruthParser() if type(parser) is flags.BooleanParser else parser

@@ -20,7 +20,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.mistakes import Mistake
-from bert_keras.storage.checks import check_output_file
+from bert_keras.storage.checks import check_ending, check_output_file
 from bert_keras.storage.writing import write_text
 from bert_keras.tasks.benchmarks.glue import GLUE_TASKS
 from bert_keras.tasks.benchmarks.scoring import score_entities, score_glue, score_squad
@@ -37,7 +37,7 @@ _FILES = {
     "data_file": "Correct answers, in the file of the dataset. For ner: only if the predictions file lacks them.",
     "predictions_file": "Required. The predictions.",
     "na_prob_file": "SQuAD 2.0: odds of no answer (null_odds.json); adds the best thresholds to the scores.",
-    "output_file": "Also write the scores to this file.",
+    "output_file": "Also write the scores to this file; a name with .json gets one JSON object.",
 }
 _COLUMNS = {
     "word_column": "NER: column of the words, from 0, or from the end as -2. If not given: the first without numbers.",
@@ -88,6 +88,7 @@ def main(argv: list[str]) -> None:
     if flag_values.output_file:
         inputs = {name: flag_values[name].value for name in ("data_file", "predictions_file", "na_prob_file")}
         check_output_file(flag_values.output_file, "output_file", inputs)
+        check_ending(flag_values.output_file, "output_file", (".json",))
     open_console(stderr=True)
 
     data_file, predictions_file = flag_values.data_file, flag_values.predictions_file
@@ -111,9 +112,10 @@ def main(argv: list[str]) -> None:
             raise Mistake("--task={} is not one of squad, ner, minimal_pairs, {}", flag_values.task, ", ".join(scored))
         metrics, report = score_glue(GLUE_TASKS[task], data_file, predictions_file, flag_values.xnli_language)
 
-    answer = json.dumps(metrics, indent=2) + "\n" if flag_values.json else report
-    if flag_values.output_file:
-        write_text(flag_values.output_file, answer)
+    as_json = json.dumps(metrics, indent=2) + "\n"
+    answer = as_json if flag_values.json else report
+    if file := flag_values.output_file:
+        write_text(file, as_json if file.endswith(".json") else answer)
     print(answer, end="", flush=True)
 
 

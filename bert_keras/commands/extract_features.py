@@ -23,7 +23,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.prediction.arguments import Limits, answer_precision, parse_layers
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
@@ -91,6 +91,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
     num_lines = count_lines(settings.input_file)
     inputs = ("input_file", "vocab_file", "bert_config_file")
     check_output_file(settings.output_file, "output_file", {name: values[name].value for name in inputs})
+    output_format = format_of(settings.output_file, settings.output_format)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
     extractor = prediction.FeatureExtractor(
@@ -108,7 +109,6 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
         precision=settings.precision,
     )
     check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor))
-    output_format = settings.output_format or format_of(settings.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
         open_feature_file(settings.output_file, output_format, extractor.layers, settings.pooling) as write,
@@ -117,7 +117,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
         for features in extractor.pipe(read_lines(settings.input_file), advance=progress.advance):
             write(features)
         progress.finish()
-    log.info("wrote the vectors of %d lines to %s", num_lines, settings.output_file)
+    log.info("wrote the vectors of %s to %s", several(num_lines, "lines"), settings.output_file)
 
 
 def _files_of_model(init_checkpoint: str, extractor: "prediction.FeatureExtractor") -> dict[str, str | list[str]]:

@@ -19,7 +19,7 @@ from bert_keras.engine.precision import note_process
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.engine.step import Trainer
 from bert_keras.engine.stop_requests import agree, collect_stop_requests
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, several
 from bert_keras.runs.metrics_log import MetricsFile, TensorBoardEvents
 from bert_keras.runs.run_dir import ALL_STEPS, CALLBACK, EARLY_STOPPING, RunDir
 from bert_keras.settings.groups import FineTuningSettings, RunSettings
@@ -194,8 +194,8 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
     reached = end_in_words(step, num_steps, reason)
     if reason is None:
         num_epochs = (num_steps - step) * batch_size / hooks.num_examples
-        schedule = f"steps {step + 1} to {num_steps} of {batch_size} examples each, {part} at a time"
-        log.info("training: %s: %.3g epochs of %d examples", schedule, num_epochs, hooks.num_examples)
+        schedule = f"steps {step + 1} to {num_steps} of {several(batch_size, 'examples')} each, {part} at a time"
+        log.info("training: %s: %.3g epochs of %s", schedule, num_epochs, several(hooks.num_examples, "examples"))
     elif is_evaluation_missing:
         log.info("nothing to train: %s, but its evaluation is missing", reached)
     else:
@@ -205,7 +205,7 @@ def _resume(trainer: Trainer, hooks: Hooks) -> tuple[Progress, bool]:
         log.info(Message("nothing to train: {}" + remedy, reached))
         return Progress(step, reason), False
     if num_devices > 1:
-        parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"
+        parts = f"{num_devices} devices x {several(trainer.num_micro_batches, 'parts')} x {several(part, 'examples')}"
         log.info("batch: %d examples = %s", batch_size, parts)
     if settings.num_warmup_steps >= num_steps:
         log.warning("all %d steps are warm-up: the learning rate never falls", num_steps)

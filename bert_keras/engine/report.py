@@ -15,6 +15,7 @@ import rich.progress
 import rich.text
 import tensorflow as tf
 
+from bert_keras.mistakes import several
 from bert_keras.settings.groups import RunSettings
 
 if TYPE_CHECKING:  # --help does not need them
@@ -113,9 +114,9 @@ class Report:
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}
         if totals.get("num_skipped"):
             log.info(
-                "%d step(s) up to step %d changed no weights because the gradients overflowed float16; the loss scale "
+                "%s up to step %d changed no weights because the gradients overflowed float16; the loss scale "
                 "is now %g",
-                totals["num_skipped"],
+                several(int(totals["num_skipped"]), "steps"),
                 step,
                 totals["loss_scale"],
             )

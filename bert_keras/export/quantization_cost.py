@@ -52,10 +52,11 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str, max_
     if source.task is None:
         told += changed
     else:
+        # With a stride, a row of the features is a window, of which an example may have several.
+        has_windows = source.settings.get("doc_stride") is not None
+        things = "windows of evaluation examples" if has_windows else "evaluation examples"
         num_rows = len(source.task.eval_features["input_ids"])
-        told += (
-            f"{source.task.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} evaluation examples"
-        )
+        told += f"{source.task.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} {things}"
     log.info("%s", told)
     if source.task and metrics[0] - metrics[1] > max_loss * abs(metrics[0]):
         raise Mistake(

@@ -24,7 +24,7 @@ from bert_keras.modeling.checkpoints.hugging_face_task import TASKS_OF_PRETRAINI
 from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
-from bert_keras.storage.checks import TASK_FILE
+from bert_keras.storage.checks import TASK_FILE, part_of_model
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
 
 EXPORT_FILE = "export.json"
@@ -96,6 +96,8 @@ class ModelFolder(ForeignFolder):
         self.is_export, self.has_task_file, self.has_modules = held
         self.format_of_file = None if self._is_folder else _FORMATS_OF_FILES.get(os.path.splitext(self._place)[1])
         if self.format_of_file and not self.is_export:
+            if told := part_of_model(self.folder):
+                raise Mistake("{}", told)
             raise Mistake(
                 "{} is a file of another program: no {} is beside it; give a file that export_model.py wrote, in its "
                 "folder, or the model that it was made from",
@@ -177,7 +179,10 @@ class ModelFolder(ForeignFolder):
         values = None if is_other_file else self.task
         if values is None and paths.is_file(self._place):
             of_export = " of an export" if self.is_export else ""
-            raise Mistake("{} is a file{}; give its folder, {}", self, of_export, self.folder)
+            files = (TASK_FILE, _CONFIG_FILE, "config.json")
+            is_of_model = any(paths.is_file(paths.join(self.folder, name)) for name in files)
+            advice = f"its folder, {self.folder}" if is_of_model else "the folder of a model"
+            raise Mistake("{} is a file{}; give {}", self, of_export, advice)
         if values is None and self._of_other_library:
             return self._of_other_library
         if values is None:
@@ -241,7 +246,7 @@ class ModelFolder(ForeignFolder):
                 "{} has no vocab.txt, and no tokenizer.json with word pieces; put one there, or give {vocab_file}",
                 self.folder,
             )
-        return os.fspath(found)
+        return paths.as_text(found)
 
     def _of_export(self, name: str) -> str:
         file = paths.join(self.folder, name)

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.mistakes import MissingFile, Mistake
+from bert_keras.mistakes import MissingFile, Mistake, several
 from bert_keras.modeling.checkpoints.files import open_checkpoint
 from bert_keras.modeling.released import find_released
 from bert_keras.storage import paths
-from bert_keras.storage.checks import TASK_FILE
+from bert_keras.storage.checks import TASK_FILE, part_of_model
 from bert_keras.storage.json_files import read_object
 
 _LABELS_SHOWN = 5
@@ -33,6 +33,8 @@ def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
             path,
             TASK_FILE,
         )
+    if paths.is_dir(folder) and (told := part_of_model(folder)):
+        return MissingFile("{}", told)
     if paths.is_file(paths.join(folder, "saved_model.pb")):
         return MissingFile("{} is only a SavedModel; give the folder of an export, which has an export.json", path)
     if paths.is_dir(folder):
@@ -85,7 +87,7 @@ def shown_model(
     parts = [repr(os.fspath(folder)), *([f"task={task!r}"] if task else [])]
     if labels:
         num_others = len(labels) - _LABELS_SHOWN
-        others = [f"and {num_others} other{'s' * (num_others > 1)}"] if num_others > 0 else []
+        others = [f"and {several(num_others, 'others')}"] if num_others > 0 else []
         shown = [*map(repr, labels[:_LABELS_SHOWN]), *others]
         parts.append(f"labels=[{', '.join(shown)}]")
     return f"{kind}({', '.join([*parts, *facts])})"

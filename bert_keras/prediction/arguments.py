@@ -167,8 +167,9 @@ def renamed_labels(labels: Sequence[str], names: Sequence[str] | Mapping[str, st
         if unknown := [label for label in names if label not in labels]:
             raise Mistake("{labels} has {!r}, but the model's labels are {}", unknown[0], list(labels))
         names = [names.get(label, label) for label in labels]
-    names = plain(names)
-    are_names = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    is_iterable = isinstance(names, Iterable) and not isinstance(names, str)
+    names = plain([*names] if is_iterable else names)
+    are_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     if not are_names or len(set(names)) != len(names) or len(names) != len(labels):
         raise Mistake(
             "{labels} is {}, but a different str is needed for each of the {} labels: {}",
@@ -210,6 +211,8 @@ def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) ->
         if layers != _DEFAULT_LAYERS:
             listed = ", ".join(map(str, layers))
             log.info("the model has %d layers, so all of them are taken: %s", num_hidden_layers, listed)
+    if not isinstance(layers, Iterable):
+        raise Mistake("{layers} is {!r}, but must be a list, such as [-1]", layers)
     if not layers:
         raise Mistake('{layers} is empty; give at least one, such as -1 for the last layer, or "{}"', EMBEDDINGS)
     for layer in layers:

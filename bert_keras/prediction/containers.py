@@ -44,6 +44,8 @@ def several(texts: Any) -> Iterator[Any]:
 
 def named(sources: Iterable[str], texts: Iterator[Any]) -> Iterator[tuple[str, Any]]:
     """Yields each text with its name."""
+    if isinstance(sources, str) or not isinstance(sources, Iterable):
+        raise Mistake("{sources} is {!r}, but must be a list with a name for each text", sources)
     for source, text in itertools.zip_longest(sources, texts, fillvalue=_MISSING):
         if source is _MISSING or text is _MISSING:
             raise Mistake("{sources} has {} names than there are texts", "more" if text is _MISSING else "fewer")

@@ -38,6 +38,7 @@ from bert_keras.prediction.network import (
 )
 from bert_keras.prediction.precision import may_fuse, take_precision
 from bert_keras.settings.devices import check_backend
+from bert_keras.storage import paths
 
 # Remedy for weights that are not finite numbers.
 NOT_FINITE = "take another checkpoint, or train again with a lower learning rate"
@@ -90,6 +91,8 @@ class LoadedModel(Generic[Text, Answer]):
         check_backend(keras.backend.backend())
         check_batch_size(batch_size)
         check_choice("precision", precision, ANSWER_PRECISIONS)
+        if limits is not None and not isinstance(limits, Limits):
+            raise Mistake("{limits} is {!r}, but must be Limits, such as Limits(max_chars=1000)", limits)
         self.limits, self.options = limits or Limits(), {}
         self.files = ModelFolder.of(path, **text_options)
         self._device, self._format = device_named(device), format or self.files.format_of_file
@@ -99,7 +102,7 @@ class LoadedModel(Generic[Text, Answer]):
                 raise Mistake("{} is not an export, so it has no formats; leave out {format}", path)
             if self.files.format_of_file not in (None, format):
                 raise Mistake("{} is the format {}; leave out {format}", path, self.files.format_of_file)
-        self.folder, self.settings = os.fspath(path), None
+        self.folder, self.settings = paths.as_text(path), None
         if self.needs_task or self.files.is_export:
             self.folder, self.settings = self.files.folder, self._task_of_class()
         self.files.check(may_be_export=True)
@@ -192,7 +195,10 @@ class LoadedModel(Generic[Text, Answer]):
 
     def num_tokens(self, text: Any) -> int:
         """Returns the number of tokens of a text or of the parts of one, uncut and without special tokens."""
-        return len(self._ids_of_text(text)) if isinstance(text, str) else sum(map(self.num_tokens, text))
+        if isinstance(text, Iterable) and not isinstance(text, str):
+            return sum(map(self.num_tokens, text))
+        self.limits.check_text(text, "the text")
+        return len(self._ids_of_text(text))
 
     def _ids_of_text(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
@@ -226,6 +232,8 @@ class LoadedModel(Generic[Text, Answer]):
                 raise Mistake(
                     "{}: the weight {} has values that are not finite numbers; {}", self.folder, weight.path, NOT_FINITE
                 )
+        if not isinstance(lengths, Iterable | None):
+            raise Mistake("lengths is {!r}, but must be a list of whole numbers", lengths)
         chosen = list(self.network.lengths_to_trace if lengths is None else lengths)
         longest = self.network.lengths[-1]
         for length in chosen:

@@ -224,7 +224,7 @@ def device_named(device: str | None) -> str | None:
     """Returns the name that TensorFlow gives to a device such as "cpu", "gpu" or "gpu:1", which must exist."""
     if device is None:
         return None
-    platform, _, number = device.lower().partition(":")
+    platform, _, number = device.lower().partition(":") if isinstance(device, str) else ("", "", "")
     if platform not in ("cpu", "gpu") or not (number or "0").isdecimal():
         raise Mistake('{device} is "{}", but must be "cpu", "gpu" or one of several, such as "gpu:1"', device)
     num_devices = len(tf.config.list_logical_devices(platform.upper()))

@@ -172,7 +172,7 @@ def call(
     arguments = {name: value for name, value in arguments.items() if value is not None}
     if not arguments.get("output_dir"):
         raise TypeError(f"{program.function}() needs output_dir, the folder of the run")
-    folder = local_paths(os.fspath(arguments["output_dir"]), "output_dir")
+    folder = local_paths(paths.as_text(arguments["output_dir"]), "output_dir")
     files = DataFiles(folder)
     with naming_arguments(argument_name, verbose) as console:
         arguments = {**actions_of(program.settings, {*arguments, *data}), **arguments, "output_dir": folder}

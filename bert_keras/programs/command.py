@@ -20,9 +20,11 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
 from bert_keras.settings.groups import RunSettings
+from bert_keras.settings.model_files import ModelSettings
 from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.vocabulary import vocabulary_in
 from bert_keras.tasks import settings_class_of, settings_of
+from bert_keras.tasks.dry_run.findings import keeping_log
 from bert_keras.tasks.dry_run.look import check_files, has_look, show_files
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 from bert_keras.tasks.reports.commands import command_line, commands_of_model, example_texts, shown_path
@@ -34,6 +36,11 @@ _REPORTS = (
     *(REPORT_FILE, "entity_report.txt", "eval_errors.tsv", "predictions.tsv", "predictions.jsonl"),
     *("predictions.txt", "predictions.json", CURVES_FILE, TRIES_FILE),
 )
+
+
+# The settings that a model may not fit.
+_OF_MODEL = {field.name for field in setting_fields(ModelSettings)}
+_OF_MODEL |= {"max_seq_length", "freeze_layers", "lora_rank", "lora_targets"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,7 +138,15 @@ class Program:
     def open_run(self, settings: Any, instead: str | None, console: rich.console.Console) -> Any:
         """Opens the run of a command; returns None after what it does instead, see `read`."""
         if instead == "dry_run":
-            return show_files(self.name, settings, console)
+            show_files(self.name, settings, console)
+            # The model need not be here, and most settings fit every model.
+            if settings.given & _OF_MODEL and paths.is_dir(settings.init_checkpoint or ""):
+                start_tensorflow()
+                from bert_keras.tasks.finetuning.opening import check_model
+
+                with keeping_log():  # the run tells how it reads its model
+                    check_model(settings)
+            return None
         if instead is None and has_look(self.name):
             check_files(self.name, settings)
         start_tensorflow()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.storage import paths, writing
 
@@ -83,11 +83,11 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
         if not isinstance(row, Mapping):
             is_tuple = isinstance(row, tuple) or (rank == 0 and isinstance(row, (list, np.ndarray)))
             parts = tuple(row) if is_tuple else (row,)
-            if rank == 0 and isinstance(parts[0], tuple):  # a pair of texts, and its label
+            if rank == 0 and parts and isinstance(parts[0], tuple):  # a pair of texts, and its label
                 parts = (*parts[0], *parts[1:])
             if len(parts) not in columns:
                 known = "".join(f", or ({', '.join(names)})" for names in columns.values())
-                raise Mistake("{} has {} value(s) and no names; give a dict{}", where, len(parts), known)
+                raise Mistake("{} has {} and no names; give a dict{}", where, several(len(parts), "values"), known)
             is_number = isinstance(parts[-1], numbers.Real) and -len(parts) in columns
             row = dict(zip(columns[-len(parts) if is_number else len(parts)], parts, strict=True))
         yield {str(column): to_json(value, f'{where}: the column "{column}"') for column, value in row.items()}

@@ -17,7 +17,7 @@ from bert_keras.data_prep.text.same_text import group_numbers
 from bert_keras.engine.evaluation_pass import Inference, last
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.evaluation.tables import tab_separated
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.prediction.precision import take_precision
 from bert_keras.programs.calls import call
@@ -26,6 +26,7 @@ from bert_keras.programs.classifier import train_classifier
 from bert_keras.programs.few_shot import train_few_shot
 from bert_keras.settings.devices import check_backend
 from bert_keras.storage import paths, writing
+from bert_keras.storage.checks import check_can_create
 from bert_keras.tasks.classification.data import read_own
 from bert_keras.tasks.classification.label_warnings import combined_label
 from bert_keras.tasks.classification.settings import LabelCheckSettings
@@ -193,6 +194,7 @@ class _Check:
 
     def _write(self, found: LabelCheck) -> None:
         written = []
+        paths.make_dirs(found.folder)
         for name in reversed(TABLES):  # with its first table, the check is complete
             rows = getattr(found, name)
             path = paths.join(found.folder, f"{name}.tsv")
@@ -271,7 +273,8 @@ def open_run(
     labels = learn_labels(examples)
     _warn_of_other_kinds(labels)
     _check_counts(settings, examples, labels)
-    paths.make_dirs(output_dir)
+    if not paths.is_remote(output_dir):
+        check_can_create(output_dir, Message("{output_dir}={}", output_dir))
     return _Check(settings, examples, evaluated, unlabeled, labels, few_shot_config(files), console)
 
 

@@ -13,7 +13,9 @@ tries.tsv             results of a run with several settings or seeds; each of t
 model/                after fine-tuning: the complete model to use; model.sha256 is the digest of its weights
 """
 
+import contextlib
 import json
+import os
 import weakref
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -139,6 +141,25 @@ class RunDir(Checkpoints):
         """Whether a run has saved something here, whichever of its files are left."""
         has_files = self._steps() or self.within(MODEL_DIR).latest_step() or paths.exists(self.file(TRIES_FILE))
         return bool(has_files or self.state["has_saved"] or self.state["end"])
+
+    def names(self) -> list[str]:
+        """Returns the names in the folder; none if it does not exist."""
+        return paths.list_dir(self.path) if paths.is_dir(self.path) else []
+
+    def discard_start(self, before: Collection[str]) -> None:
+        """Removes what a start that was refused has written; `before` are the names that were there.
+
+        Features stay, because they take long to make, and so does all that a run has computed.
+        """
+        # Without the lock, the files may be another process's.
+        if not self._is_locked or self.has_results or self._names("*.tf_record") or self._names("metrics.csv"):
+            return
+        for name in set(self.names()) - set(before):
+            path = self.file(name)
+            paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
+        if not before:
+            with contextlib.suppress(OSError):  # another process has begun to use it
+                os.rmdir(self.path)
 
     def release(self) -> None:
         """Ends the reservation of the folder, for another run in the same process."""

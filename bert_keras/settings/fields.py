@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, cast, get_args
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags, local_paths, parse
+from bert_keras.cli.flags import TruthParser, given_flags, in_plain_words, local_paths, parse
 from bert_keras.cli.help import is_path
 from bert_keras.cli.other_names import name_here, names_like
 from bert_keras.mistakes import Message, Mistake, Setting, flag_name
@@ -160,7 +160,7 @@ def _checked(name: str, parser: flags.ArgumentParser, value: Any) -> Any:
         value = local_paths(value, name)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Set)):
         value = [*value]
-    form = "true or false" if type(parser) is flags.BooleanParser else parser.syntactic_help or "a text"
+    form = "true or false" if type(parser) is TruthParser else parser.syntactic_help or "a text"
     try:
         if isinstance(parser, flags.ListParser) and not isinstance(value, str):
             if not isinstance(value, list):  # a set has no order
@@ -216,7 +216,7 @@ def define_flag(values: flags.FlagValues, title: str, field: dataclasses.Field) 
         define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[value_type]
         define(field.name, [*default] if isinstance(default, tuple) else default, **more)
     flag: Any = values[field.name]
-    flag.parser = parser or flag.parser
+    flag.parser = parser or in_plain_words(flag.parser)
     flag.is_rare = field.metadata["is_rare"]  # `cli.help` reads it
 
 

@@ -2,14 +2,16 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Message, Mistake, Setting, some_of
-from bert_keras.storage import paths, writing
+from bert_keras.storage import inspection, paths, writing
 from bert_keras.storage.hub import SCHEME
 
 TASK_FILE = "task.json"
+# Files in the folders of exports, models and runs.
+_OF_MODELS = ("export.json", TASK_FILE, "run_config.json", "modules.json")
 
 
 def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str, Any] | None = None) -> None:
@@ -37,6 +39,16 @@ def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str
         for file in [files] if isinstance(files, (str, os.PathLike)) else files or ():
             if file and is_same_file(path, file):
                 raise Mistake("{} is also {}, which would be lost; give another file", output, Setting(input_setting))
+
+
+def check_ending(path: str | os.PathLike, setting: str, written: Sequence[str]) -> None:
+    """Raises a Mistake for an output file whose name promises a format that is not written; `written` are those."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending in inspection.KNOWN_ENDINGS and ending not in written:
+        advice = ", ".join(written) or ".txt"
+        raise Mistake(
+            "{}={}: no {} file is written here; end it with one of {}", Setting(setting), path, ending, advice
+        )
 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
@@ -81,6 +93,19 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
             called,
             above,
         )
+
+
+def part_of_model(folder: str | os.PathLike) -> str:
+    """Returns a sentence about a folder that is a part of a model's folder or a web page; "" for any other."""
+    above, place = None, paths.local(folder).rstrip("/")
+    is_page = all(paths.is_file(paths.join(place, name)) for name in ("index.html", "model.json"))
+    for _ in range(2):  # a try of a run, and the variables of a SavedModel, are two folders below it
+        place = paths.parent(place) if paths.is_remote(place) else os.path.dirname(os.path.abspath(place))
+        above = above or next((place for name in _OF_MODELS if paths.is_file(paths.join(place, name))), None)
+    if is_page:
+        advice = f", {above}" if above else " that it was copied from"
+        return f"{folder} is a page for a web browser; give the folder of the export{advice}"
+    return f"{folder} is only a part of {above}; give that folder" if above else ""
 
 
 def refuse_fine_tuned(init_checkpoint: str | os.PathLike) -> None:

@@ -25,6 +25,8 @@ log = logging.getLogger("bert_keras")
 # The formats of text by the endings of names; any other text is "text".
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "json", ".ndjson": "json", ".json": "json"}
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".lzma", ".zst")
+# The endings of names that promise a format.
+KNOWN_ENDINGS = (*FORMATS, *_COMPRESSED_ENDINGS, ".zip", ".parquet", ".arrow", ".npy", ".npz", ".h5", ".hdf5", ".xlsx")
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 # A Zstandard file may begin with a frame that readers skip, as those of pzstd do.
 _COMPRESSIONS |= {b"%c\x2a\x4d\x18" % number: "zstd" for number in range(0x50, 0x60)}

@@ -27,9 +27,16 @@ _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 _SCHEMES = re.compile(r"\s*(abfss?|az|file|gcs|gs|hdfs|hf|https?|ram|s3a?|viewfs):(?!//)/*", re.IGNORECASE)
 
 
+def as_text(path: str | os.PathLike) -> str:
+    """Returns a path as a text; refuses anything else that a caller in Python may give."""
+    if not isinstance(path, str | os.PathLike):
+        raise Mistake("a path is {!r}, of type {}; give a str, or a pathlib.Path", path, type(path).__name__)
+    return os.fspath(path)
+
+
 def is_remote(path: str | os.PathLike) -> bool:
     """Returns whether a path is an address such as `gs://bucket/file`."""
-    return "://" in os.fspath(path)
+    return "://" in as_text(path)
 
 
 def local(path: str | os.PathLike) -> str:
@@ -37,7 +44,7 @@ def local(path: str | os.PathLike) -> str:
 
     The address may have one slash, too: file:/folder/file.
     """
-    return re.sub(r"^(\s*)file:(?://(?:localhost)?(?=/)|(?=/(?!/)))", r"\1", os.fspath(path))
+    return re.sub(r"^(\s*)file:(?://(?:localhost)?(?=/)|(?=/(?!/)))", r"\1", as_text(path))
 
 
 def check_address(path: str | os.PathLike) -> None:

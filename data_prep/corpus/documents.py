@@ -13,7 +13,7 @@ from typing import Any, Literal
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_sources import inspect_text
 from bert_keras.data_prep.records.writing import metadata_file
-from bert_keras.mistakes import MissingFile, Mistake, some_of
+from bert_keras.mistakes import MissingFile, Mistake, several, some_of
 from bert_keras.storage import paths
 from bert_keras.storage.inspection import FileForm
 from bert_keras.storage.json_rows import name_of
@@ -125,7 +125,7 @@ def find_text_files(patterns: str, own_files: Collection[str] = ()) -> list[str]
         if not found:
             raise MissingFile('{input_file}: "{}" has no text files; give a folder with text files', pattern)
         if len(found) > len(matches):
-            log.info("%s: found %s files", pattern, f"{len(found):,}")
+            log.info("%s: found %s", pattern, several(len(found), "files"))
         files += found
     return files
 

@@ -182,7 +182,9 @@ def _text_of(row: dict, field: str, where: Callable[[int], str], number: int) ->
             ", ".join(row) or "nothing",
         )
     if row[field] is not None and not isinstance(row[field], str):
-        raise UnusableTextError('{}: "{}" is a {}, but text is needed', where(number), field, type(row[field]).__name__)
+        raise UnusableTextError(
+            '{}: "{}" is of the type {}, but text is needed', where(number), field, type(row[field]).__name__
+        )
     return row[field] or ""
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, several
 from bert_keras.storage.json_rows import place_in
 
 _PIECE = 1 << 20
@@ -106,10 +106,10 @@ def text_warnings(dropped: Dropped, texts: Sequence[TextFile]) -> list[Message]:
     if dropped.first_invalid is not None:
         warnings.append(
             Message(
-                "{}: not valid UTF-8; dropped {} bytes in {} lines, as the original does ({strict_utf8} refuses them)",
+                "{}: not valid UTF-8; dropped {} in {}, as the original does ({strict_utf8} refuses them)",
                 line_of(dropped.first_invalid),
-                dropped.num_invalid_bytes,
-                dropped.num_invalid_lines,
+                several(dropped.num_invalid_bytes, "bytes"),
+                several(dropped.num_invalid_lines, "lines"),
             )
         )
     if dropped.first_return is not None:

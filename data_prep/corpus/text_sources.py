@@ -49,7 +49,7 @@ def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
         log.warning(
             Message(
                 "{}: read as text, but begins with an object of JSON; to read a field of JSON lines, give {text_field}",
-                "standard input" if paths.name(file).startswith(_COPY) else file,
+                file,
             )
         )
     if form.format == "json":
@@ -88,11 +88,38 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
         os.replace(hidden, name)
     os.utime(name, ns=(0, 0))
     try:
-        yield [name if file == "-" else file for file in files]
+        with _called(name, "standard input"):
+            yield [name if file == "-" else file for file in files]
     finally:
         paths.remove(name)
         if held:
             held.close()
+
+
+@contextlib.contextmanager
+def _called(file: str, name: str) -> Iterator[None]:
+    """Shows a file under another name in log lines and mistakes of the block."""
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, Message):
+            value.values = tuple(map(renamed, value.values))
+        is_named = isinstance(value, str) and paths.name(file) in value  # any other text may be a `Setting`
+        return value.replace(file, name).replace(paths.name(file), name) if is_named else value
+
+    def rename(record: logging.LogRecord) -> bool:
+        if not isinstance(record.msg, Message):
+            record.msg, record.args = record.getMessage(), ()
+        record.msg = renamed(record.msg)
+        return True
+
+    log.addFilter(rename)
+    try:
+        yield
+    except Mistake as mistake:
+        mistake.args = (str(renamed(mistake.message)),)
+        raise
+    finally:
+        log.removeFilter(rename)
 
 
 def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RELEASE) -> list[TextFile]:

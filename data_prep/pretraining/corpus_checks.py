@@ -11,7 +11,7 @@ from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
-from bert_keras.mistakes import Message
+from bert_keras.mistakes import Message, several
 
 log = logging.getLogger("bert_keras")
 
@@ -36,11 +36,11 @@ def check_documents(
             [*input_files],
         )
     log.info(
-        "read %s documents, %s sentences, %s tokens from %d files",
-        f"{len(documents):,}",
-        f"{documents.num_sentences:,}",
-        f"{len(documents.tokens):,}",
-        len(input_files),
+        "read %s, %s, %s from %s",
+        several(len(documents), "documents"),
+        several(documents.num_sentences, "sentences"),
+        several(len(documents.tokens), "tokens"),
+        several(len(input_files), "files"),
     )
     if settings.sentence_task != "none":
         _warn_about_lines(documents, settings, is_split)

@@ -14,6 +14,7 @@ from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.text.vocabulary_files import check_casing, files_of_vocabulary
 from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.settings.fields import REQUIRED, make_flags, setting
+from bert_keras.storage.checks import check_ending
 
 log = logging.getLogger("bert_keras")
 
@@ -79,9 +80,11 @@ def casing_of(files: Any, given: Set[str]) -> dict[str, Any]:
     return casing
 
 
-def name_outputs(output_file: str, num_shards: int) -> list[str]:
+def name_outputs(output_file: str, num_shards: int = 1, called: str = "output_file") -> list[str]:
     """Returns the names of the record files; several shards are named NAME-00000-of-00010.tfrecord."""
     output_files = [name.strip() for name in output_file.split(",")]
+    for name in output_files:
+        check_ending(name, called, (".gz",))
     if num_shards == 1:
         return output_files
     if num_shards < 1:

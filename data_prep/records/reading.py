@@ -6,6 +6,7 @@ file. `engine.input.pretraining_batches` checks every batch. `explain_failure` f
 
 import collections
 import dataclasses
+import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ log = logging.getLogger("bert_keras")
 
 # The place of an example is one number: PLACES_PER_FILE * index of the file + index in the file.
 PLACES_PER_FILE = 1 << 40
+# A gzip file begins with a header, which may have a time.
+_BYTES_OF_DIGEST, _GZIP_HEADER = 1 << 16, 10
 # Precedes the place in error messages of the input pipeline.
 PLACE_PREFIX = "record-"
 
@@ -48,6 +51,16 @@ class PretrainingRecords:
     @property
     def total_examples(self) -> int:
         return sum(self.num_examples)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the size and the first bytes of each file, in order; records that are built again differ."""
+        digest = hashlib.sha256()
+        for path in self.files:
+            with paths.open_file(path) as file:
+                start = file.read(_BYTES_OF_DIGEST)
+            digest.update(f"{paths.size(path)}\n".encode() + start[_GZIP_HEADER:])
+        return digest.hexdigest()
 
     @property
     def masking(self) -> dict[str, Any] | None:

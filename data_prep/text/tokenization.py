@@ -28,7 +28,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
     load_vocab,
     tokenizer_config_text,
 )
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, TEXT_RULES, TextRules
 from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
@@ -108,6 +108,9 @@ class FullTokenizer:
         strip_accents: bool | None = None,
         rules: TextRules = ORIGINAL_RULES,
     ):
+        for name, value in (("do_lower_case", do_lower_case), ("strip_accents", strip_accents)):
+            if not isinstance(value, bool | None):  # a text such as "no" would count as true
+                raise Mistake("{} is {!r}, but must be True or False", Setting(name), value)
         tokens = read_tokens(vocab_file)
         self.vocab = load_vocab(tokens)
         self.inv_vocab = {id_: token for token, id_ in self.vocab.items()}

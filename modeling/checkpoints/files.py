@@ -26,6 +26,7 @@ from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, Tensor
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.released import ReleasedModel, find_on_hugging_face, find_released
 from bert_keras.storage import paths
+from bert_keras.storage.checks import part_of_model
 from bert_keras.storage.tokenizer.vocabulary import vocabulary_in
 
 log = logging.getLogger("bert_keras")
@@ -169,6 +170,8 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
     if path.endswith((".safetensors", INDEX_ENDING)):
         if not paths.is_file(path):
             raise not_found(path, path)
+        if paths.name(path) == ADAPTER_FILE:
+            raise Mistake("{} has only the matrices of LoRA; give its folder, {}", path, paths.parent(path))
         return Checkpoint(path, SafetensorsReader(path))
     prefix = _FILE_SUFFIX.sub("", path)
     folder = paths.parent(prefix)
@@ -236,7 +239,8 @@ def _nothing_to_open(folder: str, stale: str) -> FileNotFoundError | Mistake:
         name = min(pickles, key=lambda name: not _PICKLED_MODEL.match(name))
         return pickle_refusal(paths.join(folder, name))
     reason = f"{stale}; " if stale else ""
-    return FileNotFoundError(f"the folder {folder} has no checkpoint; {reason}{contents_of(folder)}")
+    told = part_of_model(folder)
+    return FileNotFoundError(told or f"the folder {folder} has no checkpoint; {reason}{contents_of(folder)}")
 
 
 def _prefixes(folder: str) -> list[str]:

@@ -43,7 +43,7 @@ def local_model(path: str | os.PathLike) -> str:
         ValueError: the name has another form, huggingface_hub is not installed, or the model is not a BERT.
         OSError: the download failed.
     """
-    path = os.fspath(path)
+    path = paths.as_text(path)
     path = os.path.expanduser(path) if path.startswith("~/") else path
     if web := _WEB_ADDRESS.match(path):
         given = f"{SCHEME}{web[1]}" if web[1] else f"{SCHEME}owner/name for a model on Hugging Face"

@@ -99,7 +99,7 @@ def read_config(path: str | os.PathLike) -> BertConfig:
         FileNotFoundError: the file does not exist.
         ValueError: the file is not a valid config of a BERT, or the two files of a folder disagree.
     """
-    path = os.fspath(path)
+    path = paths.as_text(path)
     if not paths.is_dir(path):
         return _config_of(read_object(path), path)
     held = read_config_files(path)

@@ -51,7 +51,7 @@ def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
     (tmp_path / "odd").write_bytes(b"a\nb\n\xff\n")
     files = [str(tmp_path / "odd")]
     assert count_words(inspect_texts(files), BasicTokenizer()).all == {"a": 1, "b": 1}
-    assert messages[0].startswith(f"{files[0]} line 3: not valid UTF-8; dropped 1 bytes in 1 lines")
+    assert messages[0].startswith(f"{files[0]} line 3: not valid UTF-8; dropped 1 byte in 1 line")
     with pytest.raises(ValueError, match="odd line 3: byte 0xff is not valid UTF-8"):
         count_words(inspect_texts(files), BasicTokenizer(), strict_utf8=True)
 

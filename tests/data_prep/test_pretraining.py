@@ -170,7 +170,7 @@ def test_log_has_decisions_and_the_first_examples(text, tmp_path, letters_tokeni
     assert messages[0] == "max_predictions_per_seq=1 limits the masked tokens: 0.15 of 16 tokens would be 2"
     assert messages[1] == f"created the folder {tmp_path}/new"
     assert messages[2].startswith("0.0 MB of text: unfinished work needs about 0.0 MB in ")
-    assert messages[3] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
+    assert messages[3] == "read 3 documents, 9 sentences, 38 tokens from 1 file"
     assert re.match(
         rf"about \d\d examples: unfinished work needs about 0.0 MB in {tmp_path}/new, where .* GB are free",
         messages[4],

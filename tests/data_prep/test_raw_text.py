@@ -1,6 +1,7 @@
 """Raw text in every format gives the same lines, documents and records as text in the format of the original BERT."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -208,7 +209,7 @@ def test_a_large_file_is_converted_in_parts(write, monkeypatch, documents):
 def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
     monkeypatch.setattr(text_sources, "_PART", 40)
     file = write("a.jsonl", json_lines("ab") * 9 + '{"text": 3}\n')
-    with pytest.raises(UnusableTextError, match='a.jsonl line 19: "text" is a int, but text is needed'):
+    with pytest.raises(UnusableTextError, match='a.jsonl line 19: "text" is of the type int, but text is needed'):
         read([str(file)])
     file = write("b.txt", b"ab\n" * 30 + b"c\xe9d\n")
     with pytest.raises(UnusableTextError, match="b.txt line 31: byte 0xe9 is not valid UTF-8; convert the file"):
@@ -294,6 +295,18 @@ def test_standard_input_has_a_name_of_its_content(tmp_path):
             names.append(files[0])
         assert list(tmp_path.iterdir()) == []
     assert len(set(names)) == 1
+
+
+def test_messages_name_standard_input_and_not_its_copy(tmp_path, messages):
+    for content, text_field, mistake in (
+        (b"", None, 'the input file "standard input" is empty'),
+        (b'{"text": 5}\n', "text", "standard input line 1: "),
+        (b'{"text": "a"}\n', None, None),
+    ):
+        ends = contextlib.nullcontext() if mistake is None else pytest.raises(ValueError, match=f"^{mistake}")
+        with ends, received(["-"], str(tmp_path), io.BytesIO(content)) as files:
+            inspect_texts(files, TextOptions(text_field=text_field))
+    assert [message[:42] for message in messages] == ["standard input: read as text, but begins w"]
 
 
 def test_a_copy_of_standard_input_that_a_killed_program_left_is_removed_at_the_next_start(tmp_path):

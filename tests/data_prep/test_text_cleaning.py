@@ -88,7 +88,7 @@ def test_warnings_about_the_text_come_once(tmp_path, monkeypatch, messages, chun
             texts, Cleaning(remove_duplicates="exact"), False, Work(ThisProcess(None), folder, Progress())
         )
         assert "".join(pathlib.Path(text.path).read_text() for text in found.train) == "a\n\nb\nc\nde\nf\n\ng\n\n"
-    assert sum("dropped 1 bytes in 1 lines" in line for line in messages) == 1
+    assert sum("dropped 1 byte in 1 line" in line for line in messages) == 1
     assert sum("(1 such lines)" in line for line in messages) == 1
     assert sum("its last document continues in" in line for line in messages) == 1
 

@@ -11,7 +11,7 @@ from bert_keras import export_model
         ({}, ValueError, "^missing: model_dir, or init_checkpoint and task "),
         ({"formats": "onnx"}, TypeError, r'^export_model\(\) has no setting "formats"; did you mean "format"\?$'),
         ({"format": ["onnx", "paper"], "model_dir": "x"}, ValueError, "paper"),
-        ({"top_k": 0}, ValueError, "^top_k=0: 0 is not a positive integer"),
+        ({"top_k": 0}, ValueError, "^top_k=0: 0 is not a whole number from 1"),
         (
             {"model_dir": "x", "top_k": 3},
             ValueError,

@@ -85,6 +85,7 @@ WORK = types.SimpleNamespace(
     ("task", "settings", "end"),
     [
         (WORK, {}, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
+        (WORK, {"doc_stride": 2}, "mean 15.2 before, 7.6 now, on 5 windows of evaluation examples"),
         (
             None,
             {"task": "fill_mask"},

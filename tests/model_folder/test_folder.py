@@ -101,6 +101,18 @@ def test_only_the_head_of_the_task_is_needed(folder, model, expected):
             predictor(folder)
 
 
+def test_a_head_that_was_never_trained_is_reported(folder, model, messages):
+    weights = weights_by_name(model)
+    new = {
+        name: np.zeros(weights[name].shape) for name in ("cls/seq_relationship/output_bias", "bert/pooler/dense/bias")
+    }
+    save_checkpoint(folder / "bert_model.ckpt", weights | new)
+    told = "the next-sentence head of %s was never trained (its biases are 0), so its answers are random: pre-train "
+    for predictor, expected in ((FillMask, []), (NextSentence, [told % (folder / "bert_model.ckpt")])):
+        predictor(folder)
+        assert [message[: message.find("its task")] for message in messages if "never trained" in message] == expected
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -12,6 +12,8 @@ from fine_tuned_models import (
 )
 from known_models import random_model, write_model
 
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.modeling import ClassifierModel, read_config
 from bert_keras.prediction import (
     EntityTagger,
     FeatureExtractor,
@@ -178,6 +180,7 @@ def test_labels_can_have_other_names(make, run, classify):
         ("classification", ["a", "b", "a"], "^labels is .* a different str is needed for each of the 3 labels: bad, "),
         ("classification", {"bad": "good"}, r"^labels is \['good', 'good', '\u00fc'\], but a different str is needed"),
         ("classification", "abc", "^labels is 'abc', but a different str is needed"),
+        ("classification", 5, "^labels is 5, but a different str is needed for each of the 3 labels"),
         ("classification", [1, 2, 3], r"^labels is \[1, 2, 3\], but a different str is needed"),
         ("regression", ["a"], "^a model for regression has no labels; leave out labels$"),
         (
@@ -190,6 +193,40 @@ def test_labels_can_have_other_names(make, run, classify):
 def test_mistakes_in_labels(make, task, labels, message):
     with pytest.raises(ValueError, match=message):
         open_model(make(task), labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda run: open_model(5), "^a path is 5, of type int; give a str, or a pathlib.Path$"),
+        (
+            lambda run: open_model(run, limits={"max_chars": 5}),
+            "^limits is {'max_chars': 5}, but must be Limits",
+        ),
+        (lambda run: FullTokenizer(["[UNK]"], "no"), "^do_lower_case is 'no', but must be True or False$"),
+        (lambda run: FullTokenizer(5), "^the vocabulary is 5; give a list of tokens, or the path of a vocab.txt$"),
+        (
+            lambda run: ClassifierModel(read_config(run / "model"), 0),
+            "^num_classes is 0, but must be a whole",
+        ),
+        (lambda run: FeatureExtractor(run, layers=5), r"^layers is 5, but must be a list, such as \[-1\]$"),
+        (lambda run: FeatureExtractor(run, max_seq_length="9"), "^max_seq_length is '9', but must be from 3 to the "),
+        (
+            lambda run: FeatureExtractor(run, strategy="all"),
+            "^strategy is 'all', but must be a tf.distribute",
+        ),
+        (lambda run: open_model(run).warmup(8), "^lengths is 8, but must be a list of whole numbers$"),
+        (lambda run: open_model(run).num_tokens(8), "^the text is of type int, but a str is needed$"),
+        (
+            lambda run: open_model(run)(["a"], sources="a"),
+            "^sources is 'a', but must be a list with a name",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("no_graphs")
+def test_values_of_other_types_are_refused_at_the_call(run, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(run)
 
 
 def test_a_warm_model_needs_no_trace_for_any_length(run, pretrained, answerer):
@@ -210,6 +247,7 @@ def test_a_warm_model_needs_no_trace_for_any_length(run, pretrained, answerer):
     ("device", "message"),
     [
         ("cuda", '^device is "cuda", but must be "cpu", "gpu" or one of several, such as "gpu:1"$'),
+        (5, '^device is "5", but must be "cpu"'),
         ("gpu:first", '^device is "gpu:first", but must be "cpu"'),
         (
             "gpu:99",

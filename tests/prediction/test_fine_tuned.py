@@ -9,7 +9,15 @@ from tiny_exports import FINE_TUNED
 
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import IncompleteMatchError
-from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, Reranker, TextClassifier, open_model
+from bert_keras.prediction import (
+    ChoicePicker,
+    EntityTagger,
+    FillMask,
+    QuestionAnswerer,
+    Reranker,
+    TextClassifier,
+    open_model,
+)
 from bert_keras.tasks import settings_of
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -63,6 +71,29 @@ def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
     (tmp_path / "saved_model.pb").touch()
     with pytest.raises(FileNotFoundError, match="is only a SavedModel; give the folder of an export"):
         open_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "of_model"),
+    [("export/web", "export.json"), ("export/1", "export.json"), ("run/eval", "run_config.json")]
+    + [("run/tries/seed=1", "run_config.json"), ("st/1_Pooling", "modules.json"), ("page/web", None)],
+)
+def test_a_part_of_a_model_leads_to_the_model(tmp_path, folder, of_model):
+    part, model = tmp_path / folder, tmp_path / folder.split("/")[0]
+    part.mkdir(parents=True)
+    if of_model:
+        (model / of_model).write_text("{}")
+    message = f"^{part} is only a part of {model}; give that folder$"
+    if folder.endswith("web"):
+        for name in ("index.html", "model.json", "model.onnx"):
+            (part / name).touch()
+        advice = f", {model}" if of_model else " that it was copied from"
+        message = f"^{part} is a page for a web browser; give the folder of the export{advice}$"
+        with pytest.raises(ValueError, match=message):
+            open_model(part / "model.onnx")
+    for open_part in (open_model, FillMask):
+        with pytest.raises(FileNotFoundError, match=message):
+            open_part(part)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ Texts:
 Devices:
   --rate (0.5): Rate. (a number)
   --[no]is_fast: Hurry. And more.
-  --num_steps: Steps. (a positive integer)
+  --num_steps: Steps. (a whole number from 1)
 
 absl.flags:
 """
@@ -226,23 +226,25 @@ def test_values_of_python_are_checked_and_kept(given, kept):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"num_rows": 2.0}, "num_rows=2.0 does not fit; needed: a positive integer"),
-        ({"num_rows": b"7"}, "num_rows=b'7' does not fit; needed: a positive integer"),
-        ({"num_rows": [7]}, "num_rows=[7] does not fit; needed: a positive integer"),
-        ({"num_rows": True}, "num_rows=True does not fit; needed: a positive integer"),
-        ({"num_rows": 0}, "num_rows=0: 0 is not a positive integer"),
-        ({"share": True}, "share=True does not fit; needed: a non-negative number"),
+        ({"num_rows": 2.0}, "num_rows=2.0 does not fit; needed: a whole number from 1"),
+        ({"num_rows": b"7"}, "num_rows=b'7' does not fit; needed: a whole number from 1"),
+        ({"num_rows": [7]}, "num_rows=[7] does not fit; needed: a whole number from 1"),
+        ({"num_rows": True}, "num_rows=True does not fit; needed: a whole number from 1"),
+        ({"num_rows": 0}, "num_rows=0: 0 is not a whole number from 1"),
+        ({"num_rows": "7a"}, "num_rows=7a: '7a' is not a whole number"),
+        ({"share": "nan"}, "share=nan: 'nan' is not a number"),
+        ({"share": True}, "share=True does not fit; needed: a number from 0"),
         ({"rates": True}, "rates=True: True is not a number"),
         ({"rates": {0.5: 1}}, "rates={0.5: 1}: {0.5: 1} is not a number"),
         ({"sizes": [4, 4.5]}, "sizes=4, 4.5: 4.5 is not a whole number"),
-        ({"is_fast": "yes"}, "is_fast='yes' does not fit; needed: true or false"),
+        ({"is_fast": "yes"}, "is_fast=yes: 'yes' is not true or false"),
         ({"is_fast": []}, "is_fast=[] does not fit; needed: true or false"),
         ({"names": {"a"}}, "names={'a'} does not fit; needed: a comma separated list"),
         ({"names": ["a", None]}, "names=['a', None] does not fit; needed: a comma separated list"),
         ({"column": {"a": 1}}, "column={'a': 1} does not fit; needed: a text"),
         ({"column": [True]}, "column=[True] does not fit; needed: a text"),
         ({"text_file": 5}, "text_file=5 does not fit; needed: a text"),
-        ({"form": 3}, "form=3: value should be one of <long|short>"),
+        ({"form": 3}, "form=3: 3 is not one of long, short"),
     ],
 )
 def test_values_of_other_types_are_refused(given, message):
@@ -259,7 +261,7 @@ def test_stored_values_count_where_none_is_given():
     for wrong, message in (
         ({"wings": 2}, "c.json has an unknown setting 'wings'; take it out"),
         ({"share": None}, "c.json has None for 'share': "),
-        ({"form": "wide"}, "c.json has 'wide' for 'form': value should be one of"),
+        ({"form": "wide"}, "c.json has 'wide' for 'form': 'wide' is not one of long, short"),
         ({"sizes": [1.5]}, "c.json has [1.5] for 'sizes': 1.5 is not a whole number"),
     ):
         with pytest.raises(Mistake, match=re.escape(message)):

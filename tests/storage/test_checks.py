@@ -1,11 +1,14 @@
 """Unwritable outputs, and outputs that would replace an input, fail before any work."""
 
 import os
+import re
 
 import pytest
 
-from bert_keras.storage.checks import check_new_folder, check_output_file
+from bert_keras.data_prep.pretraining.flags import name_outputs
+from bert_keras.storage.checks import check_ending, check_new_folder, check_output_file
 from bert_keras.storage.writing import hidden_name
+from bert_keras.tasks.vectors import feature_files
 
 
 @pytest.fixture
@@ -41,6 +44,24 @@ def test_unusable_output_file_is_named(folder, name, message):
     inputs = {"vocab_file": "vocab.txt", "input_file": ["other.txt", "later.txt"]}
     with pytest.raises(ValueError, match=f"^output_file.*{message}"):
         check_output_file(name, "output_file", inputs)
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "advice"),
+    [
+        (feature_files.format_of, "a.jsonl.gz", ".jsonl, .json, .ndjson, .npz, .h5, .hdf5"),
+        (lambda name: feature_files.format_of(name, "hdf5"), "a.npz", ".h5, .hdf5"),
+        (name_outputs, "a.tfrecord.bz2", ".gz"),
+        (name_outputs, "a.tfrecord,b.parquet", ".gz"),
+        (lambda name: check_ending(name, "output_file", ()), "vocab.JSON", ".txt"),
+    ],
+)
+def test_a_name_promises_no_other_format(check, name, advice):
+    last = name.split(",")[-1]
+    ending = os.path.splitext(last)[1].lower()
+    told = re.escape(f"output_file={last}: no {ending} file is written here; end it with one of {advice}")
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        check(name)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "link.txt", "sub/../vocab.txt"])

@@ -230,7 +230,7 @@ def test_documents_may_be_in_another_column(tmp_path):
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        (["a", 3], {}, 'train_data row 1: "text" is a int, but text is needed'),
+        (["a", 3], {}, 'train_data row 1: "text" is of the type int, but text is needed'),
         ([{"body": "a"}], {}, 'train_data row 0: has no field "text", but body; name the field'),
         (["a"], {"documents": "line"}, "documents=line is for text files, but train_data has one document a row"),
         (["a.csv", "b.csv"], {}, 'train_data document 0 is the name of the file "a.csv"; to read files, give'),

@@ -179,6 +179,9 @@ def test_queries_and_their_texts(write, look):
     write("c.csv", "query,positive,negative\na,b,c\nquery 2,b,c\n")
     report = look(run_reranker, "--train_file=a.csv", "--eval_file=c.csv")[1]
     assert "1 of the 2 texts of c.csv are also in a.csv, such as line 3 (line 4 there)" in report
+    write("c.jsonl", '{"query": "a b", "texts": ["c", "d"]}\n')
+    report = look(run_reranker, "--predict_file=c.jsonl")[1]
+    assert '2, of which the first are "a b" | "c" "a b" | "d" queries 1 with 2.0 texts each words' in report
 
 
 @pytest.mark.parametrize(
@@ -312,6 +315,29 @@ def test_a_look_without_files_says_what_to_give(look):
         status, report, mistake = look(program)
         assert (status, report) == (1, "")
         assert "--train_file" in mistake
+
+
+@pytest.mark.parametrize(
+    ("program", "flag", "message"),
+    [
+        (run_classifier, "--vocab_file=v.txt", "v.txt has 5 tokens, but the model has 6000 rows of word embeddings"),
+        (
+            check_labels,
+            "--max_seq_length=200",
+            "--max_seq_length=200 is more than the 128 positions",
+        ),
+        (run_few_shot, "--do_lower_case=false", "sets do_lower_case=True for its vocabulary; leave it out"),
+        (run_classifier, "--freeze_layers=5", "--freeze_layers=5, but the model has 4 layers; give 4 or less"),
+        (run_classifier, "--lora_rank=257", "--lora_rank is 257, but must be a whole number from 1 to the hidden size"),
+    ],
+)
+def test_settings_are_compared_with_a_model_that_is_here(write, look, program, flag, message):
+    write("a.csv", f"text,label\n{TOPICS}")
+    write("v.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
+    model = f"--init_checkpoint={ROOT}/data_prep/sample/encoder"
+    status, _, mistake = look(program, "--train_file=a.csv", model, flag)
+    assert status == 1
+    assert message in mistake
 
 
 # Runs programs in one process, and ends with an error if one of them imports TensorFlow or Keras.

@@ -315,7 +315,8 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_
         (5, TypeError, "train_data is of the type int; give a path, a list of dicts, "),
         ([], ValueError, "train_data has no rows; give at least one"),
         ([("a", "pos"), ("", "neg")], ValueError, '^train_data row 1: the column "text" is empty; '),
-        ([("a", "b", "c", "d")], ValueError, r"row 0 has 4 value\(s\) and no names; give a dict, or \(text, label\)"),
+        ([()], ValueError, r"row 0 has 0 values and no names; give a dict"),
+        ([("a", "b", "c", "d")], ValueError, r"row 0 has 4 values and no names; give a dict, or \(text, label\)"),
         ((["a", "b"], ["pos"]), ValueError, r"columns of different lengths \(column 0: 2, column 1: 1\); "),
         (
             {"text": ["a"], "label": []},

@@ -38,6 +38,27 @@ def run_dir(tmp_path):
     return run_dir
 
 
+@pytest.mark.parametrize("before", [[], ["notes.txt"]])
+def test_a_start_that_is_refused_leaves_only_what_was_there(tmp_path, before):
+    run_dir = RunDir(str(tmp_path / "run"), "run_pretraining")
+    for name in before:
+        run_dir.create()
+        (tmp_path / "run" / name).touch()
+    claim(run_dir)
+    other = RunDir(run_dir.path, "run_pretraining")
+    with pytest.raises(ValueError, match="is in use by another process"):
+        claim(other)
+    other.discard_start(before)
+    assert run_dir.names() == sorted([*before, ".lock", "run_config.json"])
+    run_dir.write_text("train.tf_record", "what took long")
+    run_dir.discard_start(before)
+    assert "run_config.json" in run_dir.names()
+    os.remove(run_dir.file("train.tf_record"))
+    run_dir.discard_start(before)
+    assert run_dir.names() == before
+    assert paths.exists(run_dir.path) == bool(before)
+
+
 def test_the_newest_five_checkpoints_are_kept(run_dir):
     for step in range(1, 9):
         run_dir.save(step, make_state(float(step)))

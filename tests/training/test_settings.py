@@ -62,7 +62,7 @@ def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
     ("settings", "message"),
     [
         ({"num_wings": 2}, "config.json has an unknown setting 'num_wings'; take it out"),
-        ({"seed": -1}, "config.json has -1 for 'seed': -1 is not an integer in the range"),
+        ({"seed": -1}, "config.json has -1 for 'seed': -1 is not a whole number from 0 to 2,147,483,647"),
         ({"learning_rate": "fast"}, "config.json has 'fast' for 'learning_rate': 'fast' is not a number"),
         ({"train_batch_size": None}, "config.json has None for 'train_batch_size'"),
     ],

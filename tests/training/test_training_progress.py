@@ -124,8 +124,8 @@ def test_steps_that_were_skipped_are_told_and_count_for_nothing(screen):
     end = "changed no weights because the gradients overflowed float16; the loss scale is now"
     lines = screen.getvalue().splitlines()
     assert [line for line in lines if "changed" in line] == [
-        f"1 step(s) up to step 1 {end} 8",
-        f"2 step(s) up to step 4 {end} 2",
+        f"1 step up to step 1 {end} 8",
+        f"2 steps up to step 4 {end} 2",
     ]
 
 

@@ -45,7 +45,7 @@ def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_pa
     flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)
-    text = "1 step(s) up to step 1 changed no weights because the gradients overflowed float16; the loss scale is now"
+    text = "1 step up to step 1 changed no weights because the gradients overflowed float16; the loss scale is now"
     assert text in capsys.readouterr().out
     with pytest.raises(OSError, match="stop"):
         run(MadeUp(scores=[OSError("stop")]), tmp_path / "run", **flags)

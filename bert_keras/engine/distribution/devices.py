@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.engine.distribution.tpu import LOCAL, connect
 from bert_keras.engine.precision import check_jit
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.settings.devices import check_backend
 from bert_keras.settings.groups import RunSettings
 
@@ -87,10 +87,10 @@ def part_of_batch(settings: RunSettings, strategy: tf.distribute.Strategy) -> in
     part, rest = divmod(settings.train_batch_size, num_replicas * num_parts)
     if rest:
         raise Mistake(
-            "{train_batch_size}={} cannot be divided evenly by {} device(s) x "
+            "{train_batch_size}={} cannot be divided evenly by {} x "
             "{gradient_accumulation_steps}={}; give a multiple of {}",
             settings.train_batch_size,
-            num_replicas,
+            several(num_replicas, "devices"),
             num_parts,
             num_replicas * num_parts,
         )

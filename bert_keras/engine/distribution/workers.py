@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from bert_keras.engine.distribution.devices import workers_of_tf_config
 from bert_keras.engine.distribution.jax_processes import note_end
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, NotFinite, SystemFailure
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage.remote_files import reason_of
 from bert_keras.storage.writing import FULL
@@ -135,7 +135,13 @@ def open_run_dir(path: str, program: str, workers: Workers, settings: Mapping[st
         if workers.count > 1:
             shared = {name: value for name, value in settings.items() if name != "process_id"}
             workers.check_same({**shared, "checkpoint in the run folder": run_dir.latest_step()})
-        yield run_dir
+        before = run_dir.names()
+        try:
+            yield run_dir
+        except Mistake as error:
+            if not isinstance(error, NotFinite | SystemFailure):
+                run_dir.discard_start(before)
+            raise
         workers.end()
     except tf.errors.OpError as error:
         if workers.count > 1 and _is_of_a_lost_worker(error):

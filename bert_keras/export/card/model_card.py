@@ -11,6 +11,7 @@ import numpy as np
 
 from bert_keras.export.card.usage_examples import how_to_call
 from bert_keras.export.source import Source
+from bert_keras.mistakes import several
 from bert_keras.storage.hub import SCHEME
 from bert_keras.tasks import ability_of
 
@@ -73,7 +74,7 @@ def _purpose(source: Source, places: Mapping[str, str]) -> Iterator[str]:
     settings, config = source.settings, source.predictor.config
     labels = settings.get("labels") or []
     texts = "a pair of texts" if settings.get("is_pair") else "a text"
-    layers = f"{config.num_hidden_layers} layer{'s' if config.num_hidden_layers > 1 else ''}"
+    layers = several(config.num_hidden_layers, "layers")
     yield f"# {source.name}"
     yield (
         f"A BERT that {ability_of(settings['task']).purpose.format(texts=texts, num_labels=len(labels))}: "

@@ -15,7 +15,7 @@ from bert_keras.data_prep.text.places import describe
 from bert_keras.export.checks.comparison import ask_python, compare_answers
 from bert_keras.export.checks.texts import built_in_texts, items_of
 from bert_keras.export.choices import PLACES
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.containers import given_fields
@@ -51,7 +51,7 @@ def compare_in_node(
     largest, _ = compare_answers(called, expected, found, ranked=predictor.ranked)
     called_tokens = "the web export reads other tokens in the check text {} than Python"
     compare_answers(called_tokens, tokens, tokens_in_node(web, items))
-    log.info("web, in Node: the largest difference from Python is %.2g for %d texts", largest, len(items))
+    log.info("web, in Node: the largest difference from Python is %.2g for %s", largest, several(len(items), "texts"))
     num_other = 0
     if quantized:
         plain = web / f"{WEB_MODEL}.plain"

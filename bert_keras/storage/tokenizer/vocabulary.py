@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, json_files, paths
@@ -132,6 +132,8 @@ def _tokens_of_lines(name: str) -> list[str]:
 
 def _checked(tokens: Sequence[str]) -> list[str]:
     """Returns a list of tokens as a file would give them."""
+    if isinstance(tokens, bytes) or not isinstance(tokens, Iterable):
+        raise ValueError(f"the vocabulary is {tokens!r}; give a list of tokens, or the path of a vocab.txt")
     for number, token in enumerate(tokens):
         if not isinstance(token, str) or "\n" in token.strip():
             raise ValueError(

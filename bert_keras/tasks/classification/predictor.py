@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
 from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
@@ -303,4 +303,4 @@ def _ranked(probabilities: Mapping[str, float], num_shown: int) -> list[str]:
     ranked = sorted(probabilities.items(), key=lambda item: -item[1])
     lines = [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]
     num_others = len(ranked) - num_shown
-    return lines if num_others <= 0 else [*lines, f"  and {num_others} other{'s' * (num_others > 1)}; JSON has all"]
+    return lines if num_others <= 0 else [*lines, f"  and {several(num_others, 'others')}; JSON has all"]

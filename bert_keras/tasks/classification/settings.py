@@ -3,8 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from absl import flags
-
+from bert_keras.cli.flags import ChoiceParser
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.prediction.arguments import answer_precision
 from bert_keras.settings.effects import ON
@@ -47,7 +46,7 @@ class LabelledTextSettings:
     )
 
 
-class _KindParser(flags.EnumParser):
+class _KindParser(ChoiceParser):
     """Reads the kind of labels; a task that is not one names its program."""
 
     def parse(self, argument: str) -> str:
@@ -189,4 +188,6 @@ class LabelCheckSettings(Settings, ModelSettings, ColumnSettings):
     train_batch_size: int = setting("For {fine_tune}: number of texts in a step.", 32, lower_bound=1)
     eval_batch_size: int = setting("Number of texts to encode at a time.", 32, lower_bound=1)
     precision: str = answer_precision()
-    seed: int = setting("Seed of the folds, and of the training of their models.", 12345, lower_bound=0)
+    seed: int = setting(
+        "Seed of the folds, and of the training of their models.", 12345, lower_bound=0, upper_bound=2**31 - 1
+    )

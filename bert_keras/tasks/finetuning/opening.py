@@ -12,7 +12,7 @@ from bert_keras.engine.distribution.devices import part_of_batch
 from bert_keras.engine.distribution.jax_processes import connect
 from bert_keras.engine.distribution.tpu import check_tpu
 from bert_keras.engine.given_settings import check_given_checkpoint, completed, over_run
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, several
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling.lora import check_lora
 from bert_keras.runs.run_dir import RunDir
@@ -84,12 +84,7 @@ def open_fine_tuning(
         settings = dataclasses.replace(settings, **_settled(settings, stored, settled, fixed))
     else:
         files = _start(settings)
-    files.check()
-    settings = with_length(settings, files)
-    num_frozen, num_layers = settings.freeze_layers, files.config.num_layers_of_weights
-    if num_frozen is not None and num_frozen > num_layers:
-        raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
-    _check_lora(settings, files.config.hidden_size)
+    settings = _fitting(settings, files)
     teacher = None
     if isinstance(settings, TeacherSettings) and settings.do_train and settings.teacher:
         from bert_keras.tasks.distillation.teacher import open_teacher
@@ -99,6 +94,24 @@ def open_fine_tuning(
     settings = complete(settings, stored)
     settings.check_effects()
     return Opened(settings, files, stored, teacher)
+
+
+def check_model(settings: Any) -> None:
+    """Checks, without the files of a run, that its settings fit the model to start from."""
+    _fitting(settings, _start(settings))
+
+
+def _fitting(settings: S, files: ModelFolder) -> S:
+    """Returns the settings with a length that the model takes; refuses files and settings that do not fit it."""
+    files.check()
+    settings = with_length(settings, files)
+    if not isinstance(settings, FineTuningSettings):
+        return settings
+    num_frozen, num_layers = settings.freeze_layers, files.config.num_layers_of_weights
+    if num_frozen is not None and num_frozen > num_layers:
+        raise Mistake("{freeze_layers}={0}, but the model has {1} layers; give {1} or less", num_frozen, num_layers)
+    _check_lora(settings, files.config.hidden_size)
+    return settings
 
 
 def without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
@@ -129,9 +142,9 @@ def num_steps_of(num_examples: int, batch_size: int, num_epochs: float) -> int:
     if num_steps := int(num_examples / batch_size * num_epochs):
         return num_steps
     raise Mistake(
-        "{} examples, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
+        "{}, {train_batch_size}={} and {num_train_epochs}={} give no training step; give a "
         "smaller batch, more epochs or more examples",
-        num_examples,
+        several(num_examples, "examples"),
         batch_size,
         num_epochs,
     )

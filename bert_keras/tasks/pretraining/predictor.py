@@ -8,6 +8,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+import keras
+import numpy as np
+
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.places import Ids, Token, locate
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -156,6 +159,11 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
         if self._shared:
             needed, ignored = {name: weight for name, weight in needed.items() if name.startswith(prefixes)}, ("*",)
         log.info("%s", load_weights(needed, checkpoint, ignored=ignored))
+        biases = [weight for name, weight in needed.items() if name.startswith(prefixes) and name.endswith("bias")]
+        # They start at 0, and the first step of training changes them.
+        if not any(np.any(keras.ops.convert_to_numpy(bias)) for bias in biases):
+            told = "the %s of %s was never trained (its biases are 0), so its answers are random: pre-train its task"
+            log.warning(told, called, checkpoint.prefix)
         return model
 
     def _open_network(self) -> ExportedNetwork:

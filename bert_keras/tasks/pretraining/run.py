@@ -30,7 +30,7 @@ from bert_keras.engine.loop import Hooks, Progress, train
 from bert_keras.engine.precision import take_jit
 from bert_keras.engine.report import NO_CALLBACKS, Callbacks, Result
 from bert_keras.engine.trainer import make_trainer
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, several
 from bert_keras.model_folder.preparation import Preparation
 from bert_keras.modeling import (
     BertConfig,
@@ -169,7 +169,10 @@ class _Opened:
             )
         num_weights = sum(math.prod(weight.shape) for weight in loss.model.weights)
         log.info(
-            "model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}"
+            "model: %s, width %d, %s weights",
+            several(config.num_hidden_layers, "layers"),
+            config.hidden_size,
+            f"{num_weights:,}",
         )
         if checkpoint is None:
             return loss
@@ -252,6 +255,7 @@ class _Opened:
         # The files may move, but their order decides that of the examples.
         names = (f"file {number} ({paths.name(file)})" for number, file in enumerate(records.files, 1))
         facts = {"bert_config": config.to_dict(), "num_examples": dict(zip(names, records.num_examples, strict=True))}
+        facts["records_sha256"] = records.digest
         if teacher:
             facts["teacher_sha256"] = teacher.files.digest
         workers.check_same(facts)

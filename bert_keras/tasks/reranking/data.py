@@ -11,7 +11,7 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tables.column_names import LIST_PAIRS, RELEVANCE_NAMES, negative_names, usual_name, usual_pair
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
@@ -99,7 +99,8 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
         known = queries[query].get(text, value)
         num_changed += known != value
         queries[query][text] = max(known, value)
-    log.info("%s: %s queries with %s texts", path, f"{len(queries):,}", f"{sum(map(len, queries.values())):,}")
+    num_texts = sum(map(len, queries.values()))
+    log.info("%s: %s with %s", path, several(len(queries), "queries"), several(num_texts, "texts"))
     if num_changed:
         told = "%s: rows whose text has another score in another row, of which the highest counts: %d"
         log.warning(told, path, num_changed)

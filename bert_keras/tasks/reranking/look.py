@@ -22,16 +22,20 @@ def _read(settings: RerankerSettings, name: str) -> Queries:
 
 
 def _describe(found: Findings, queries: Queries, settings: RerankerSettings) -> Texts:
-    names, texts = [*queries.texts], Texts(found.path, queries.placed)
+    names, texts, has_relevance = [*queries.texts], Texts(found.path, queries.placed), found.setting != "predict_file"
     first = (
-        f"{value:g}: {shown(query)} | {shown(text)}" for query in names for text, value in queries.texts[query].items()
+        f"{f'{value:g}: ' * has_relevance}{shown(query)} | {shown(text)}"
+        for query in names
+        for text, value in queries.texts[query].items()
     )
     num_texts = sum(map(len, queries.texts.values()))
     add_examples(found, itertools.islice(first, 3), num_texts, "texts")
-    fitting = [sum(value > 0 for value in texts.values()) for texts in queries.texts.values()]
-    mean, mean_fitting = num_texts / len(names), sum(fitting) / len(names)
-    without = f"; {fitting.count(0):,} queries have no text that fits" if 0 in fitting else ""
-    found.add("queries", f"{len(names):,} with {mean:.1f} texts each, of which {mean_fitting:.1f} fit{without}")
+    counts = f"{len(names):,} with {num_texts / len(names):.1f} texts each"
+    if has_relevance:
+        fitting = [sum(value > 0 for value in texts.values()) for texts in queries.texts.values()]
+        counts += f", of which {sum(fitting) / len(names):.1f} fit"
+        counts += f"; {fitting.count(0):,} queries have no text that fits" if 0 in fitting else ""
+    found.add("queries", counts)
     found.add("words", f"of queries: {spread([num_words(query) for query in names])}")
     found.add("", f"of texts: {spread([num_words(text) for texts in queries.texts.values() for text in texts])}")
     add_pieces(found, queries.rows, open_tokenizer(settings, settings.init_checkpoint), settings.max_seq_length)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.text.words import Split, split_words
-from bert_keras.mistakes import Message, Mistake
+from bert_keras.mistakes import Message, Mistake, several
 from bert_keras.storage import text_files
 from bert_keras.storage.inspection import format_by_name
 from bert_keras.storage.json_rows import has_json_rows, look_for_rows
@@ -99,7 +99,7 @@ def read_conll(
         sentences, scheme = _to_bio(sentences, is_bio)
     num_words = sum(len(sentence.words) for sentence in sentences)
     num_documents = len({sentence.document for sentence in sentences})
-    counts = f"{len(sentences):,} sentences, {num_words:,} words, documents: {num_documents}"
+    counts = f"{several(len(sentences), 'sentences')}, {several(num_words, 'words')}, documents: {num_documents}"
     log.info("%s: %s; %s", path, counts, scheme)
     return sentences
 

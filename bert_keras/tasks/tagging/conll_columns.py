@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.mistakes import Message, Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting, several
 from bert_keras.tasks.tagging.entities import is_tag
 
 log = logging.getLogger("bert_keras")
@@ -113,7 +113,7 @@ def _find_layout(
 def _resolve(path: str, layout: _Layout, flag: str, column: int) -> int:
     """Returns the index of a column from 0."""
     if not -layout.num_columns <= column < layout.num_columns:
-        columns = f"{_in_columns(layout.num_columns)}, counted from 0"
+        columns = f"{several(layout.num_columns, 'columns')}, counted from 0"
         raise Mistake(
             "{} line {} has {}, so {}={} is not one of them", path, layout.first_line, columns, Setting(flag), column
         )
@@ -174,8 +174,8 @@ def _make_sentence(
             continue
         place = f"{path} line {number + 1}"
         if len(row) != layout.num_columns:
-            other = f"line {layout.first_line} has {_in_columns(layout.num_columns)}"
-            raise Mistake("{} has {}, but {}; all lines need as many", place, _in_columns(len(row)), other)
+            other = f"line {layout.first_line} has {several(layout.num_columns, 'columns')}"
+            raise Mistake("{} has {}, but {}; all lines need as many", place, several(len(row), "columns"), other)
         if not row[layout.word]:
             raise Mistake("{} has no word in column {}, counted from 0; put the word there", place, layout.word)
         rows.append(row)
@@ -196,7 +196,3 @@ def _split(line: str, is_tabbed: bool) -> list[str]:
     if is_tabbed:
         return [column.strip(" ") for column in line.rstrip(_BLANKS).split("\t")]
     return re.split(f"[{_BLANKS}]+", line.strip(_BLANKS))
-
-
-def _in_columns(count: int) -> str:
-    return f"{count} column{'s' * (count != 1)}"

@@ -14,7 +14,7 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.mistakes import Given, Message, Mistake, Setting
+from bert_keras.mistakes import Given, Message, Mistake, Setting, several
 from bert_keras.storage import inspection, paths
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.tables.column_names import (
@@ -83,7 +83,7 @@ def read_texts(settings: VectorSettings, name: str) -> Texts:
     path = getattr(settings, name)
     columns = settings.text_columns, settings.score_column, settings.label_column
     texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
-    log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
+    log.info("%s: %s of %s", path, several(len(texts.rows), "rows"), texts.kind)
     if name == "eval_file" and texts.kind == "texts":
         raise Mistake("{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes", path)
     if name == "train_file" and texts.has_scores and not (settings.max_score or any(texts.labels)):

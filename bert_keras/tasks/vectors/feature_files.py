@@ -14,6 +14,7 @@ import numpy as np
 
 from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, paths, text_files, writing
+from bert_keras.storage.checks import check_ending
 
 if TYPE_CHECKING:  # both load much
     import h5py
@@ -25,7 +26,7 @@ Writer = Callable[["Features"], None]
 
 FORMATS = ("jsonl", "npz", "hdf5")
 
-_ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
+_ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
 # Approximate size of the chunks of an HDF5 dataset.
 _CHUNK_BYTES = 1 << 18
 
@@ -61,9 +62,13 @@ def split_line(line: str) -> str | tuple[str, str]:
     return (text_a, text_b) if separator else text_b
 
 
-def format_of(output_file: str | os.PathLike) -> str:
-    """Returns the format for the ending of a file name; "jsonl", as in the original BERT, for any other ending."""
-    return _ENDINGS.get(pathlib.Path(output_file).suffix.lower(), "jsonl")
+def format_of(output_file: str | os.PathLike, given: str | None = None) -> str:
+    """Returns the format for the ending of a file name; "jsonl", as in the original BERT, for an unknown ending.
+
+    Raises a Mistake for an ending that promises another format than the `given` one, or one that is not written.
+    """
+    check_ending(output_file, "output_file", [ending for ending, its in _ENDINGS.items() if given in (None, its)])
+    return given or _ENDINGS.get(pathlib.Path(output_file).suffix.lower(), "jsonl")
 
 
 @contextlib.contextmanager

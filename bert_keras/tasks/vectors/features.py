@@ -109,6 +109,8 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         precision: str = "auto",
     ):
         check_choice("pooling", pooling, ("none", *POOLINGS))
+        if not isinstance(strategy, tf.distribute.Strategy | None):
+            raise Mistake("{strategy} is {!r}, but must be a tf.distribute.Strategy", strategy)
         if strategy is not None and device is not None:
             raise Mistake("there are both {strategy} and {device}; give one of them")
         self._chosen_layers, self.pooling = layers, pooling
@@ -130,9 +132,11 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         if chosen == _DEFAULT_LENGTH and longest < chosen:
             log.info("texts have at most %d tokens, as many as the model takes", longest)
         elif chosen is not None:
-            if not 3 <= chosen <= longest:
+            if type(chosen) is not int or not 3 <= chosen <= longest:
                 raise Mistake(
-                    "{max_seq_length} is {}, but must be from 3 to the {} tokens that the model takes", chosen, longest
+                    "{max_seq_length} is {!r}, but must be from 3 to the {} tokens that the model takes",
+                    chosen,
+                    longest,
                 )
             self.max_seq_length = chosen
 
