@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 from eager import without_graphs
+from states import state_of
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution import replicas
@@ -74,7 +75,7 @@ def train_evaluate_answer(strategy):
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(NUM_STEPS))
     totals = tf.nest.map_structure(float, totals)
     assert totals["gradient_norm"] > NUM_STEPS, totals  # otherwise no clipping would happen
-    state = {name: value.numpy() for name, value in trainer.state.items()}
+    state = state_of(trainer)
     assert {name: state[name].tobytes() for name in POOLER} == {name: pooler[name].tobytes() for name in POOLER}
     assert np.abs(state["bert/encoder/layer_0/output/dense/kernel/adam_m"]).min() > 0
     # 13 rows, 5 at a time: no batch divides evenly by 2 or 4, and the last is not full.
@@ -98,7 +99,7 @@ def train_packed(strategy):
     trainer = make_trainer(tagging, strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
     step = strategy.experimental_local_results(trainer.global_step)[0]
-    return {name: value.numpy() for name, value in trainer.state.items()}, weakref.ref(step.handle)
+    return state_of(trainer), weakref.ref(step.handle)
 
 
 def train_on_copies(strategy, num_rows):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from every_loss import CELLS, features_for
-from states import assert_states_close
+from states import assert_states_close, state_of
 from tiny_bert import make_config
 
 from bert_keras.engine.input.feature_batches import in_parts
@@ -80,10 +80,6 @@ def new_trainer(loss, schedule, num_devices=1, **options):
     from bert_keras.engine.jax_step import JaxTrainer
 
     return JaxTrainer(loss, optimizer, JaxDevices(jax.devices()[:num_devices]), 7, **options)
-
-
-def state_of(trainer):
-    return {name: np.array(variable) for name, variable in trainer.state.items()}
 
 
 def take_steps(way, num_steps=4, num_copies=1, num_devices=1, **more):

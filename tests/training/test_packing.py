@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
-from states import weights_in
+from states import state_of, weights_in
 from tiny_bert import make_config, with_random_weights
 from training_runs import assert_near, rows_of, stop_after
 from xla import lower
@@ -63,7 +63,7 @@ def train(*arguments, **more):
     """Trains a few steps and returns their metrics and the final weights."""
     trainer, batches = make_trainer(*arguments, **more)
     totals = trainer.train(iter(batches), tf.constant(NUM_STEPS))
-    return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
+    return tf.nest.map_structure(float, totals), state_of(trainer)
 
 
 @pytest.mark.slow  # two graphs; tests/training/test_every_loss.py packs single batches of each loss

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
-from states import assert_states_close
+from states import assert_states_close, state_of
 from text_numbers import NUMBERS, make_examples
 from tiny_bert import make_config, with_random_weights
 
@@ -88,10 +88,7 @@ def test_micro_batches_compare_the_whole_batch(whole, num_micro_batches):
     np.testing.assert_allclose(parts.totals["loss"], whole.totals["loss"], rtol=1e-5)
     np.testing.assert_allclose(parts.totals["gradient_norm"], whole.totals["gradient_norm"], rtol=1e-4)
     np.testing.assert_array_equal(parts.totals["numerators"]["accuracy"], whole.totals["numerators"]["accuracy"])
-    assert_states_close(
-        {name: value.numpy() for name, value in parts.state.items()},
-        {name: value.numpy() for name, value in whole.state.items()},
-    )
+    assert_states_close(state_of(parts), state_of(whole))
 
 
 @pytest.mark.usefixtures("no_graphs")
