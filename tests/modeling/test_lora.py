@@ -28,9 +28,9 @@ def make_classifier(num_classes=3, seed=0, config=CONFIG):
     return with_random_weights(ClassifierModel(config, num_classes), seed)
 
 
-def with_lora(seed=0, rank=2, num_classes=3, **arguments):
+def with_lora(seed=0, rank=2, **arguments):
     """Returns a classifier with LoRA whose trained weights differ from those at the start."""
-    model = make_classifier(num_classes, seed)
+    model = make_classifier(seed=seed)
     enable_lora(model, rank, **arguments)
     random = np.random.default_rng(9)
     for weight in model.trainable_weights:

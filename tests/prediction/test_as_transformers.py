@@ -164,13 +164,13 @@ def change_config(folder, **values):
     file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
 
 
-def assert_same_classes(folder, model, text=TEXTS[0]):
+def assert_same_classes(folder, model):
     """Compares the logits of a classifier with those of transformers for the same folder."""
     peer = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    [logits] = logits_of(peer, tokenizer, text)
+    [logits] = logits_of(peer, tokenizer, TEXTS[0])
     shares = np.exp(logits) / np.exp(logits).sum()
-    assert list(model(text).probabilities.values()) == pytest.approx(shares, abs=1e-5)
+    assert list(model(TEXTS[0]).probabilities.values()) == pytest.approx(shares, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -125,7 +125,7 @@ def beside_the_kink(model):
     bias.assign_sub(shift)
 
 
-def thirty_updates(folder, num_devices=1, **options):
+def thirty_updates(folder, **options):
     """Returns the state after the 30 updates of a golden model, and their losses as "losses"."""
     golden = np.load(folder / "training.npz")
     loss = PretrainingLoss(PretrainingModel(BertConfig.from_json_file(folder / "bert_config.json")))
@@ -133,7 +133,7 @@ def thirty_updates(folder, num_devices=1, **options):
     schedule = LearningRateSchedule(
         float(golden["learning_rate"]), int(golden["num_train_steps"]), int(golden["num_warmup_steps"])
     )
-    trainer = new_trainer(loss, schedule, num_devices, **options)
+    trainer = new_trainer(loss, schedule, **options)
     batches = [
         {
             key.split("/")[1]: golden[key].astype(np.float32 if key.endswith("masked_lm_weights") else np.int32)

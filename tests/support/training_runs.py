@@ -38,6 +38,6 @@ def act_before(patch, step, action):
     patch.setattr(loop, "steps_until_due", acting)
 
 
-def stop_after(patch, step, number=signal.SIGTERM):
-    """Sends the process a signal just before the step after `step`."""
-    act_before(patch, step, lambda: os.kill(os.getpid(), number))
+def stop_after(patch, step):
+    """Sends the process SIGTERM just before the step after `step`."""
+    act_before(patch, step, lambda: os.kill(os.getpid(), signal.SIGTERM))
