@@ -16,6 +16,8 @@ from bert_keras.storage import writing
 from bert_keras.tasks.classification.suspects import are_confident, choose_next
 from bert_keras.tasks.tables.examples import Example
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
@@ -189,16 +191,15 @@ def test_only_equal_texts_are_duplicates(encoder, rows, tmp_path):
     assert not {text for text, _ in unlike} & {one.text for one in check.duplicates}
 
 
-@pytest.mark.usefixtures("no_graphs")
 def test_folds_are_fine_tuned_once(rows, tmp_path):
     start = write_start(tmp_path / "start")
     data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
-    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--num_train_epochs=2", "--train_batch_size=4"]
+    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--num_train_epochs=1", "--train_batch_size=4"]
     assert run(start, tmp_path / "out", *flags) == 0
     folds = tmp_path / "out" / "folds"
     assert sorted(path.name for path in folds.iterdir()) == ["1", "2"]
     settings = json.loads((folds / "1" / "run_config.json").read_text())["settings"]
-    assert settings["num_train_epochs"] == 2
+    assert settings["num_train_epochs"] == 1
     before = (folds / "1" / "metrics.csv").read_bytes()
     first = (tmp_path / "out" / "suspects.tsv").read_bytes()
     (tmp_path / "out" / "suspects.tsv").unlink()

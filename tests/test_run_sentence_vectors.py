@@ -96,6 +96,7 @@ def test_it_learns_stores_and_predicts(run, tmp_path, data_dir, capsys):
     assert answer["cosine"] == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_columns_that_were_given_are_those_of_predictions(run, tmp_path, capsys):
     write_rows(
         tmp_path / "odd.tsv", ("text", "query", "hit"), [("noise", "he is", "she was"), ("noise", "paris", "he")]
@@ -113,6 +114,7 @@ def test_columns_that_were_given_are_those_of_predictions(run, tmp_path, capsys)
         assert [(answer["text"], answer.get("text_pair")) for answer in answers] == expected
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_pairs_of_training_are_warned_of_in_the_evaluation(run, tmp_path, capsys):
     rows = [("he is", "she was", 1), ("paris", "london", 3), ("he", "walking", 2)]
     names = ("sentence1", "sentence2", "score")

@@ -147,7 +147,7 @@ def test_a_converted_tagger_says_its_words(tmp_path):
 def test_an_export_keeps_the_words_of_a_tagger(tmp_path, rule, capsys):
     folder, text = write_foreign(tmp_path / "tagger", "token_classification"), "in New-York/London"
     flags = [f"--words={rule}"] if rule else []
-    export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", *flags)
+    export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--format=onnx", *flags)
     found = [word.word for word in open_model(tmp_path / "export")(text).words]
     assert found == [word.word for word in open_model(folder, words=rule)(text).words]
     predict.main(["", f"--model_dir={folder}", "--json", text, *flags])
@@ -204,7 +204,8 @@ class TestOpenQuestions:
         predict.main(["predict.py", f"--model_dir={folder}", "--task=classification", "--json", "he was"])
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
-        export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification")
+        flags = [f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification"]
+        export_in_this_process(*flags, "--format=onnx")
         assert open_model(tmp_path / "export")("he was").probabilities == pytest.approx(expected, abs=1e-5)
 
     def test_an_encoder_has_no_task(self, tmp_path):
