@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
-from made_up_task import MadeUp, run, task_of, write_start
+from made_up_task import MadeUp, run, task_of
 from states import assert_bit_equal, weights_in
 from training_runs import rows_of, stop_after
 
 from bert_keras.engine.evaluation_pass import Inference
 from bert_keras.modeling import layer_of, open_checkpoint
 from bert_keras.tasks.finetuning.model_dir import is_model_of
-
-
-@pytest.fixture(scope="module")
-def deep_start(tmp_path_factory):
-    """A model of two layers, for tests of options that treat layers differently."""
-    return write_start(tmp_path_factory.mktemp("deep_start") / "tiny", num_layers=2)
 
 
 @pytest.fixture(scope="module")
