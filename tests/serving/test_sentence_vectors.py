@@ -1,14 +1,10 @@
 """The server answers with models for vectors: runs, and folders of sentence-transformers."""
 
+import extra_serve  # noqa: F401
 import numpy as np
 import pytest
-from converted import convert
-
-pytest.importorskip("starlette", reason="Starlette, of the extra [serve], is not installed")
-pytest.importorskip("uvicorn", reason="uvicorn, of the extra [serve], is not installed")
-pytest.importorskip("prometheus_client", reason="prometheus-client, of the extra [serve], is not installed")
-
 import requests
+from converted import convert
 from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
 from running_server import serving

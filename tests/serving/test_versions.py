@@ -7,13 +7,9 @@ import shutil
 import threading
 import weakref
 
+import extra_serve  # noqa: F401
 import numpy as np
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
 import requests
 from fine_tuned_models import OF_TEXTS, fixed_classifier, random_classifier, write_fine_tuned
 from running_server import serving, wait_until
@@ -160,6 +156,7 @@ def test_a_version_for_another_task_is_not_served(opened, add, messages):
     assert any("its tasks are regression, but those of version 1 are classification" in line for line in messages)
 
 
+@pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_version_whose_numbers_are_not_finite_is_not_served(opened, add, messages, name):
     add(2, name)
@@ -205,6 +202,7 @@ CANARIES = [
 ]
 
 
+@pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize(("lines", "problem"), CANARIES)
 def test_a_version_is_served_if_it_meets_its_canary(opened, written, tmp_path, lines, problem):
     shutil.copytree(written / "2", tmp_path / ".new")
