@@ -249,7 +249,7 @@ def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_
 
 
 @pytest.mark.parametrize(
-    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("litert", "web"))]
+    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("saved_model", "litert", "web"))]
 )
 def test_exports_give_the_same_answers(trained, tmp_path, format_):
     if format_ == "web":

@@ -39,11 +39,6 @@ def vectors_of(folder, texts=TEXTS, **options):
     return np.array([answer.vector for answer in open_model(folder, **options)(texts)])
 
 
-def exported(folder, export):
-    export_in_this_process(f"--model_dir={folder}", f"--export_dir={export}")
-    return export
-
-
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
 def test_a_model_stores_prefix_pooling_and_length(model_of, messages, pooling):
     run = model_of(pooling=pooling, prefix="he was ", normalize=True)
@@ -214,7 +209,8 @@ def test_every_program_pools_as_the_folder_says(of_peer, tmp_path):
     [served] = open_folders({"vectors": str(folder)}, ["vectors"], Limits())
     [model] = served.models
     np.testing.assert_allclose([answer["vector"] for answer in model.answers(TEXTS, {})], expected, atol=1e-6)
-    export_in_this_process(f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors")
+    flags = [f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors"]
+    export_in_this_process(*flags, "--format=onnx")
     np.testing.assert_allclose(vectors_of(tmp_path / "export"), expected, atol=1e-5)
 
 
@@ -255,7 +251,8 @@ class TestSetFit:
         logits = vectors @ weights.T + self.BIAS
         shares = np.exp(logits - logits.max(1, keepdims=True))
         shares /= shares.sum(1, keepdims=True)
-        for model in (open_model(folder), open_model(exported(folder, tmp_path / "export"))):
+        export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--format=onnx")
+        for model in (open_model(folder), open_model(tmp_path / "export")):
             for text, expected in zip(TEXTS, shares, strict=True):
                 found = model(text).probabilities
                 assert [found[label] for label in ("bad", "fair", "good")] == pytest.approx(expected, abs=1e-5)
