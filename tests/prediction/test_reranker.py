@@ -13,6 +13,8 @@ from rounding import flat
 from bert_keras import Reranker, TextClassifier, open_model
 from bert_keras.prediction import RankedText, Ranking
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 QUERY = "where is paris"
 TEXTS = ["he was hungry so he ate .", "paris is the capital of france", "a", "paris is the capital " * 5]
 
