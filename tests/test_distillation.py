@@ -37,9 +37,7 @@ WITHOUT_LAYERS = dict.fromkeys(OF_LAYERS)
 
 
 def call(program, flags, *actions):
-    given = {name: value for name, value in flags.items() if value is not None}
-    argv = [*(f"--{action}" for action in actions), *(f"--{name}={value}" for name, value in given.items())]
-    return program.main([f"{program.name}.py", *argv])
+    return tiny_classes.run(flags, *actions, program=program)
 
 
 @pytest.fixture(scope="module")

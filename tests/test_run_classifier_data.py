@@ -6,7 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from tiny_classes import results_in, run, table_in, texts, write_rows, write_start, write_texts
+from tiny_classes import run, table_in, texts, write_rows, write_start, write_texts
+from training_runs import results_in
 
 from bert_keras.modeling import open_checkpoint
 

@@ -14,7 +14,7 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import write_rows
 from tiny_squad import write_squad
 from training_programs import run_classifier, run_ner, run_squad
-from training_runs import assert_near, rows_of
+from training_runs import assert_near, results_in, rows_of
 
 from bert_keras.data_prep.create_pretraining_data import main as build_records
 from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, weights_by_name
@@ -69,7 +69,7 @@ def again(trained, tmp_path):
 @pytest.mark.usefixtures("no_graphs")
 def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
     flags, metrics = trained
-    results = dict(line.split(" = ") for line in (flags["output_dir"] / "eval_results.txt").read_text().splitlines())
+    results = results_in(flags["output_dir"])
     assert list(results) == ["global_step", "loss", *METRICS]
     assert all(math.isfinite(float(row[name])) for row in rows_of(flags["output_dir"]) for name in METRICS)
     # The loss is the mean of the batches; the others are means of examples.

@@ -6,6 +6,7 @@ import random
 import keras
 import numpy as np
 import pytest
+import tiny_classes
 from known_models import TOKENS, answers_in, make_config, write_model
 from training_programs import run_sentence_vectors
 from training_runs import rows_of, stop_after
@@ -67,9 +68,7 @@ def run(tmp_path, data_dir, start):
             "max_steps": 4,
             **{name: data_dir / value if name.endswith("_file") else value for name, value in changes.items()},
         }
-        flags = [f"--do_{name}" for name in actions]
-        flags += [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return run_sentence_vectors.main(["run_sentence_vectors.py", *flags])
+        return tiny_classes.run(given, *(f"do_{name}" for name in actions), program=run_sentence_vectors)
 
     return run
 

@@ -27,6 +27,11 @@ def assert_near(weights, expected, atol=1e-6):
             np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=atol, err_msg=name)
 
 
+def results_in(folder, name="eval_results.txt"):
+    """Returns the results of a run as a dict of str."""
+    return dict(line.split(" = ") for line in (folder / name).read_text().splitlines())
+
+
 def act_before(patch, step, action):
     """Makes every run call `action` when it has reached a step, in place of an earlier action."""
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from eager import without_graphs
 from made_up_task import MadeUp, run, task_of
 from states import assert_bit_equal, weights_in
-from training_runs import rows_of, stop_after
+from training_runs import results_in, rows_of, stop_after
 
 from bert_keras.engine.evaluation_pass import Inference
 from bert_keras.modeling import layer_of, open_checkpoint
@@ -50,7 +50,7 @@ def test_a_run_leaves_what_it_says(whole):
         "step": int(best["step"]),
         "metrics": metrics,
     }
-    results = dict(line.split(" = ") for line in (folder / "eval_results.txt").read_text().splitlines())
+    results = results_in(folder)
     assert results.keys() == {"eval_accuracy", "eval_margin", "global_step"}
     assert int(results["global_step"]) == task["step"]
     assert json.loads((folder / "evaluation.json").read_text())["baseline"] == {"accuracy": 0.0, "margin": 0.0}
