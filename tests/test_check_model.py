@@ -4,11 +4,12 @@ import json
 import shlex
 
 import pytest
+from converted import convert
 from fine_tuned_models import write_fine_tuned, write_foreign
 from known_models import random_model, randomise, small_config, write_model
 
 from bert_keras import open_model
-from bert_keras.commands import check_model, convert_checkpoint, predict
+from bert_keras.commands import check_model, predict
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling import ClassifierModel
 from bert_keras.programs.model_check import comparison
@@ -88,9 +89,7 @@ def test_commands_are_those_of_the_task(folder, check):
 )
 def test_the_commands_of_a_head_of_pretraining_work(tmp_path, check, capsys, head, is_decoder, task):
     write_model(tmp_path / "model", random_model(num_hidden_layers=1, is_decoder=is_decoder))
-    folder = tmp_path / "converted"
-    flags = [f"--input={tmp_path}/model", f"--output={folder}", "--format=safetensors", f"--head={head}"]
-    convert_checkpoint.main(["convert_checkpoint.py", *flags])
+    folder = convert(tmp_path / "model", tmp_path / "converted", head=head)
     output = check(folder)
     assert facts_in(output)["task"][0] == task
     [command] = [shlex.split(line) for line in output.replace("\\\n", "").splitlines() if "python predict.py" in line]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny_classes
 import tiny_squad
+from converted import convert
 from eager import without_graphs
 from fine_tuned_models import OF_ANSWERS, OF_TAGS, OF_TEXTS, TAGS, random_answerer, random_classifier, write_fine_tuned
 from known_models import TOKENS, make_config, randomise, small_config, write_model
@@ -17,7 +18,7 @@ from training_programs import run_classifier, run_ner, run_squad
 from training_runs import rows_of, stop_after
 
 from bert_keras import train_classifier
-from bert_keras.commands import convert_checkpoint, export_model, predict
+from bert_keras.commands import export_model, predict
 from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import PretrainingModel, TokenClassifierModel
@@ -36,9 +37,7 @@ WITHOUT_LAYERS = dict.fromkeys(OF_LAYERS)
 
 
 def call(program, flags, *actions):
-    given = {name: value for name, value in flags.items() if value is not None}
-    argv = [*(f"--{action}" for action in actions), *(f"--{name}={value}" for name, value in given.items())]
-    return program.main([f"{program.name}.py", *argv])
+    return tiny_classes.run(flags, *actions, program=program)
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +156,9 @@ def test_the_run_folder_works_with_the_other_programs(taught, capsys, tmp_path):
 
 def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
     """Its config.json names the classes; it has no task.json."""
-    arguments = {"input": folder / "run_classifier", "output": tmp_path / "safe", "format": "safetensors"}
-    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
-    (tmp_path / "safe" / "task.json").unlink()
-    settings = TeacherSettings(max_seq_length=16, teacher=str(tmp_path / "safe"))
+    safe = convert(folder / "run_classifier", tmp_path / "safe")
+    (safe / "task.json").unlink()
+    settings = TeacherSettings(max_seq_length=16, teacher=str(safe))
     student = ModelFolder(folder / "student", do_lower_case=True).check()
     opened = open_teacher(settings, ["classification"], student, "run_classifier")
     assert (opened.settings["task"], opened.settings["labels"]) == ("classification", ["bad", "good"])

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from states import assert_bit_equal, weights_of
 from tiny_classes import CLASS_OF, VOCABULARY, run_few_shot, table_in, texts, write_encoder, write_rows, write_texts
+from tiny_exports import converters_in_this_process
 from tiny_web import runtime_package
 from training_runs import rows_of, stop_after
 
@@ -134,6 +135,7 @@ def test_the_functions_of_the_user_are_called(flags, tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_loss_that_is_not_finite_is_refused(flags, tmp_path):
     with pytest.raises(ValueError, match="the loss or its gradient is not finite in step"):
         run_few_shot(flags, "do_train", contrastive_epochs=20, learning_rate=1e30, output_dir=tmp_path / "out")
@@ -247,13 +249,14 @@ def test_weights_of_classes_and_calibration_change_the_head(flags, trained, tmp_
 
 
 @pytest.mark.parametrize(
-    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("litert", "web"))]
+    "format_", ["onnx", *(pytest.param(name, marks=pytest.mark.slow) for name in ("saved_model", "litert", "web"))]
 )
 def test_exports_give_the_same_answers(trained, tmp_path, format_):
     if format_ == "web":
         runtime_package()
     options = {"quantize": "float32"} if format_ == "web" else {}
-    export_model(trained[0], export_dir=tmp_path / "export", format=format_, verbose=False, **options)
+    with converters_in_this_process():
+        export_model(trained[0], export_dir=tmp_path / "export", format=format_, verbose=False, **options)
     of_keras, of_export = open_model(trained[0]), open_model(tmp_path / "export")
     for text in ("the film was so good", "sad", "then they left the very poor film"):
         expected = of_keras(text).probabilities

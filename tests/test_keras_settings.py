@@ -9,6 +9,7 @@ import sys
 
 import keras
 import pytest
+from converted import convert
 from fine_tuned_models import FINE_TUNED, OF_VECTORS, write_fine_tuned
 from known_models import random_model, randomise, small_config, write_model
 from states import assert_bit_equal, weights_in
@@ -80,8 +81,7 @@ def test_conversions_are_the_same(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(convert_checkpoint, "open_console", lambda: None)
     with settings_of_user(**SETTINGS["other"]):
         for format_, source in (("safetensors", folders["classification"]), ("tensorflow", tmp_path / "safetensors")):
-            flags = [f"--input={source}", f"--output={tmp_path / format_}", f"--format={format_}"]
-            convert_checkpoint.main(["convert_checkpoint.py", *flags])
+            convert(source, tmp_path / format_, format_)
     assert_bit_equal(*(weights_in(folder) for folder in (tmp_path / "tensorflow", folders["classification"] / "model")))
 
 

@@ -11,8 +11,9 @@ import zipfile
 import keras
 import numpy as np
 import pytest
-from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
+from tiny_classes import FILLERS, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
 from training_programs import run_classifier
+from training_runs import results_in
 
 from bert_keras.cli.flags import run_main
 from bert_keras.commands import predict

@@ -6,7 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from tiny_classes import results_in, run, table_in, texts, write_rows, write_start, write_texts
+from tiny_classes import run, table_in, texts, write_rows, write_start, write_texts
+from training_runs import results_in
 
 from bert_keras.modeling import open_checkpoint
 
@@ -47,14 +48,11 @@ def task_of(out):
     return json.loads((out / "model" / "task.json").read_text())
 
 
-def mean_of_batches(losses, size=4):
-    return np.mean([np.mean(losses[first : first + size]) for first in range(0, len(losses), size)])
-
-
 def check_losses(out, losses):
     results = results_in(out)
     assert float(results["eval_loss"]) == pytest.approx(np.mean(losses), abs=2e-5)
-    assert float(results["loss"]) == pytest.approx(mean_of_batches(losses), abs=2e-5)
+    of_batches = [np.mean(losses[first : first + 4]) for first in range(0, len(losses), 4)]
+    assert float(results["loss"]) == pytest.approx(np.mean(of_batches), abs=2e-5)
 
 
 @pytest.mark.usefixtures("no_graphs")

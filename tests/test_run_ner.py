@@ -7,8 +7,10 @@ import re
 import keras
 import numpy as np
 import pytest
+import tiny_classes
 from known_models import TOKENS, make_config, write_model
 from training_programs import run_ner
+from training_runs import results_in
 
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import PretrainingModel, open_checkpoint
@@ -57,28 +59,23 @@ def run(tmp_path, data_dir, start):
             "num_train_epochs": 20,
             "learning_rate": 0.003,
         } | changes
-        flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return run_ner.main(["run_ner.py", *(f"--{action}" for action in actions), *flags])
+        return tiny_classes.run(given, *actions, program=run_ner)
 
     return run
-
-
-def results_in(path):
-    return dict(line.split(" = ") for line in path.read_text().splitlines())
 
 
 def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp_path, capsys):
     metrics = run("do_train", "do_eval", "do_predict", do_lower_case=True)
     out = tmp_path / "out"
     assert metrics == {"precision": 1.0, "recall": 1.0, "f1": 1.0, "accuracy": 1.0}
-    results = results_in(out / "eval_results.txt")
+    results = results_in(out)
     assert {name: float(results[f"eval_{name}"]) for name in metrics} == metrics
     assert re.search(r"^LOC +1\.0000 ", (out / "entity_report.txt").read_text(), re.MULTILINE)
 
     given = (data_dir / "test.txt").read_text().splitlines()
     predicted = (out / "predictions.txt").read_text().splitlines()
     assert predicted == [f"{line} {line.split()[-1]}" if line else "" for line in given]
-    assert results_in(out / "predict_results.txt")["f1"] == "1.000000"
+    assert results_in(out, "predict_results.txt")["f1"] == "1.000000"
 
     task = json.loads((out / "model" / "task.json").read_text())
     assert task["task"] == "token_classification"

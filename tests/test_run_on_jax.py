@@ -18,7 +18,7 @@ from tiny_classes import VOCABULARY, texts, write_texts
 from tiny_squad import VOCABULARY as SQUAD_VOCABULARY
 from tiny_squad import paragraphs, write_squad
 from training_programs import run_classifier, run_ner, run_sentence_vectors, run_squad
-from training_runs import assert_near, rows_of, stop_after
+from training_runs import assert_near, results_in, rows_of, stop_after
 from workers import KILL, NOTHING, PRETRAIN, STOP, run_workers
 
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
@@ -84,9 +84,7 @@ def test_a_pretraining_continues_on_the_other_backend(flags, tmp_path):
 
 
 def rows_of_last_evaluation(folder):
-    lines = (folder / "eval_results.txt").read_text().splitlines()
-    results = {name: float(value) for name, value in (line.split(" = ") for line in lines)}
-    return {name: value for name, value in results.items() if name != "global_step"}
+    return {name: float(value) for name, value in results_in(folder).items() if name != "global_step"}
 
 
 # Prints a digest of the whole state at each checkpoint.

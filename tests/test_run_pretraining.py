@@ -18,7 +18,7 @@ from eager import without_graphs
 from pretraining_runs import make_files, run
 from states import assert_bit_equal, weights_in
 from training_programs import run_pretraining
-from training_runs import assert_near, rows_of
+from training_runs import assert_near, results_in, rows_of
 
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
 from bert_keras.engine.distribution import tpu
@@ -70,7 +70,7 @@ def plain(tmp_path_factory, tiny_config, write_records):
 def test_training_and_evaluation_leave_what_they_promise(trained, golden_dir):
     flags, metrics, output = trained
     out = flags["output_dir"]
-    results = dict(line.split(" = ") for line in (out / "eval_results.txt").read_text().splitlines())
+    results = results_in(out)
     names = ["masked_lm_accuracy", "masked_lm_loss", "next_sentence_accuracy", "next_sentence_loss"]
     assert list(results) == ["global_step", "loss", *names]
     assert results["global_step"] == "12"

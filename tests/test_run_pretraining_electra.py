@@ -6,6 +6,7 @@ import math
 import shutil
 
 import pytest
+from converted import convert
 from eager import without_graphs
 from pretraining_runs import TOKENS, WORDS, assert_continues, make_files, run, write_text
 from rounding import assert_close
@@ -13,9 +14,8 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import write_rows
 from tiny_squad import write_squad
 from training_programs import run_classifier, run_ner, run_squad
-from training_runs import assert_near, rows_of
+from training_runs import assert_near, results_in, rows_of
 
-from bert_keras.commands import convert_checkpoint
 from bert_keras.data_prep.create_pretraining_data import main as build_records
 from bert_keras.modeling import ReplacedTokenModel, load_weights, open_checkpoint, weights_by_name
 from bert_keras.modeling.objectives import replaced_tokens
@@ -69,7 +69,7 @@ def again(trained, tmp_path):
 @pytest.mark.usefixtures("no_graphs")
 def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
     flags, metrics = trained
-    results = dict(line.split(" = ") for line in (flags["output_dir"] / "eval_results.txt").read_text().splitlines())
+    results = results_in(flags["output_dir"])
     assert list(results) == ["global_step", "loss", *METRICS]
     assert all(math.isfinite(float(row[name])) for row in rows_of(flags["output_dir"]) for name in METRICS)
     # The loss is the mean of the batches; the others are means of examples.
@@ -88,11 +88,10 @@ def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
 @pytest.mark.usefixtures("no_graphs")
 def test_the_discriminator_becomes_a_file_of_transformers_and_is_read_again(trained, tmp_path):
     flags, _ = trained
-    arguments = {"input": flags["output_dir"], "output": tmp_path / "copy", "format": "safetensors"}
-    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
-    config = json.loads((tmp_path / "copy" / "config.json").read_text())
+    folder = convert(flags["output_dir"], tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text())
     assert (config["model_type"], config["architectures"]) == ("electra", ["ElectraForPreTraining"])
-    copy, whole = weights_in(tmp_path / "copy"), weights_in(flags["output_dir"])
+    copy, whole = weights_in(folder), weights_in(flags["output_dir"])
     assert_bit_equal(copy, {name: whole[name] for name in copy})
     model = ReplacedTokenModel(open_checkpoint(tmp_path / "copy").config)
     report = load_weights(weights_by_name(model), tmp_path / "copy", new_allowed=("bert/pooler/*",))

@@ -53,6 +53,7 @@ def test_training_needs_no_flag_for_records_without_masks_and_labels(tmp_path, t
         np.testing.assert_array_equal(first.read(name), last.read(name))
 
 
+@pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize(("vocab_size", "has_vocab_file"), [(30, True), (30, False), (60, True), (46, False)])
 def test_random_weights_take_their_size_from_the_vocabulary(
     tmp_path, tiny_config, write_records, capsys, vocab_size, has_vocab_file

@@ -6,6 +6,7 @@ import random
 import keras
 import numpy as np
 import pytest
+import tiny_classes
 from known_models import TOKENS, answers_in, make_config, write_model
 from training_programs import run_sentence_vectors
 from training_runs import rows_of, stop_after
@@ -67,9 +68,7 @@ def run(tmp_path, data_dir, start):
             "max_steps": 4,
             **{name: data_dir / value if name.endswith("_file") else value for name, value in changes.items()},
         }
-        flags = [f"--do_{name}" for name in actions]
-        flags += [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return run_sentence_vectors.main(["run_sentence_vectors.py", *flags])
+        return tiny_classes.run(given, *(f"do_{name}" for name in actions), program=run_sentence_vectors)
 
     return run
 
@@ -96,6 +95,7 @@ def test_it_learns_stores_and_predicts(run, tmp_path, data_dir, capsys):
     assert answer["cosine"] == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_columns_that_were_given_are_those_of_predictions(run, tmp_path, capsys):
     write_rows(
         tmp_path / "odd.tsv", ("text", "query", "hit"), [("noise", "he is", "she was"), ("noise", "paris", "he")]
@@ -113,6 +113,7 @@ def test_columns_that_were_given_are_those_of_predictions(run, tmp_path, capsys)
         assert [(answer["text"], answer.get("text_pair")) for answer in answers] == expected
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_pairs_of_training_are_warned_of_in_the_evaluation(run, tmp_path, capsys):
     rows = [("he is", "she was", 1), ("paris", "london", 3), ("he", "walking", 2)]
     names = ("sentence1", "sentence2", "score")

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import re
@@ -9,8 +10,10 @@ import shutil
 
 import keras
 import pytest
+import tiny_classes
 from tiny_squad import LEARNING, paragraphs, without_answers, write_squad, write_start
 from training_programs import run_squad
+from training_runs import results_in
 
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import open_checkpoint
@@ -65,9 +68,7 @@ def out(trained, tmp_path):
     return shutil.copytree(trained[0]["output_dir"], tmp_path / "model")
 
 
-def run(flags, **more):
-    given = {name: value for name, value in {**flags, **more}.items() if value is not None}
-    return run_squad.main(["run_squad.py", *(f"--{name}={value}" for name, value in given.items())])
+run = functools.partial(tiny_classes.run, program=run_squad)
 
 
 def read_json(path):
@@ -90,7 +91,7 @@ def test_a_run_from_questions_to_answers(trained, data, out):
     assert max(map(len, nbest.values())) == 5
     official = squad_v1_metrics(read_json_of(data["dev"]), predictions)
     assert metrics == pytest.approx(official)
-    results = dict(line.split(" = ") for line in (out / "eval_results.txt").read_text().splitlines())
+    results = results_in(out)
     assert list(results) == ["exact_match", "f1", "global_step"]
     assert float(results["exact_match"]) == pytest.approx(metrics["exact_match"], rel=1e-6)
     names = {path.name for path in out.iterdir()}

@@ -11,12 +11,8 @@ import sys
 import threading
 import time
 
+import extra_serve  # noqa: F401
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
 import requests
 from known_models import random_model, write_model
 

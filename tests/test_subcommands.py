@@ -69,7 +69,7 @@ def test_an_unknown_subcommand_names_the_nearest(start, name, advice):
     assert start(name)[0] == message
 
 
-# Ends with an error if the help of any program needs TensorFlow or Keras.
+# Ends with an error if the help of any program needs TensorFlow, Keras or the libraries of metrics.
 HELP = """
 import contextlib, sys
 from bert_keras.__main__ import main
@@ -78,7 +78,7 @@ for name in sys.argv[1:]:
     print("=", name)
     with contextlib.suppress(SystemExit):
         main()
-    assert not {"keras", "tensorflow"} & set(sys.modules), name
+    assert not {"keras", "tensorflow", "sklearn", "scipy"} & set(sys.modules), name
 """
 
 

@@ -6,6 +6,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from converted import convert
 from known_models import TOKENS, plain_call, randomise, small_config
 from rounding import assert_close
 from tiny_classes import VOCABULARY, run, write_texts
@@ -15,7 +16,6 @@ from tiny_variants import SWITCHES
 from tiny_web import runtime_package
 from training_programs import run_classifier, run_ner, run_squad
 
-from bert_keras.commands import convert_checkpoint
 from bert_keras.export.api import export_model
 from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.choices import PLACES
@@ -40,11 +40,6 @@ def write_folder(folder, model, tokens):
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
     return folder
-
-
-def convert(folder, output, format_):
-    convert_checkpoint.main(["", f"--input={folder}", f"--output={output}", f"--format={format_}"])
-    return output
 
 
 @pytest.mark.parametrize("model_type", SWITCHES)
@@ -94,7 +89,7 @@ def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
     for name in formats:
         folders[name] = str(shutil.copytree(tmp_path / "all", tmp_path / name))
         (tmp_path / name / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
-    folders["converted"] = str(convert(tmp_path / "run" / "model", tmp_path / "converted", "safetensors"))
+    folders["converted"] = str(convert(tmp_path / "run" / "model", tmp_path / "converted"))
     with serving(open_folders(folders, [], Limits())) as server:
         for name in folders:
             body = {"model": name, "items": [{"text": text} for text in TEXTS]}
@@ -120,7 +115,7 @@ def test_answers_and_tags_are_trained_and_converted(tmp_path, model_type):
     tagging = [f"--train_file={tmp_path / 'train.txt'}", f"--output_dir={tmp_path / 'ner'}"]
     run_ner.main(["run_ner.py", *tagging, *shared])
     for name, items in (("squad", [("who was hungry", TEXTS[0])]), ("ner", TEXTS)):
-        copied = convert(tmp_path / name / "model", tmp_path / f"{name}_copy", "safetensors")
+        copied = convert(tmp_path / name / "model", tmp_path / f"{name}_copy")
         has_pooler = any("pooler" in entry for entry in open_checkpoint(copied).names)
         assert has_pooler == (model_type == "albert")
         assert repr(open_model(copied)(items)) == repr(open_model(tmp_path / name)(items))

@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import make_inputs
 from tiny_data import assert_same_batches, take
 
 from bert_keras.engine.input.feature_batches import prediction_batches, training_batches
 
 
-def make_features(lengths, num_tokens=40, seed=0):
+def make_features(lengths, num_tokens=40):
     """Makes rows of the given lengths; every array encodes the row, so that mixed-up rows are detected."""
-    random = np.random.default_rng(seed)
-    lengths = np.array(lengths)
-    mask = np.arange(num_tokens) < lengths[..., None]
-    return {
-        "input_ids": (random.integers(1, 30522, mask.shape) * mask).astype(np.int32),
-        "input_mask": mask.astype(np.int8),
-        "segment_ids": (random.integers(0, 2, mask.shape) * mask).astype(np.int8),
-        "label_ids": np.arange(len(lengths), dtype=np.int32),
-    }
+    inputs = make_inputs(np.random.default_rng(0), lengths, num_tokens, 30522)
+    return inputs | {"label_ids": np.arange(len(lengths), dtype=np.int32)}
 
 
 LENGTHS = [3, 8, 9, 40, 5, 16, 17, 2, 33, 4, 11]

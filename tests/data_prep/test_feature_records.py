@@ -14,18 +14,18 @@ from bert_keras.data_prep.records.writing import metadata_file
 FACTS = {"data": "abc", "lengths": {"max_seq_length": 12}}
 
 
-def make_features(num_rows=5, seed=0):
-    """Makes one array of each type that a task has, with the smallest and the largest value of the type."""
+def make_features(seed=0):
+    """Makes one array of 5 rows of each type that a task has, with the smallest and the largest value of the type."""
     random = np.random.default_rng(seed)
-    values = random.standard_normal((num_rows, 3)).astype(np.float32)
+    values = random.standard_normal((5, 3)).astype(np.float32)
     values[0] = [np.float32(0.1), -0.0, np.finfo(np.float32).tiny]
-    ids = random.integers(0, 30522, (num_rows, 12)).astype(np.int32)
+    ids = random.integers(0, 30522, (5, 12)).astype(np.int32)
     ids[0, :3] = [np.iinfo(np.int32).max, np.iinfo(np.int32).min, -1]
-    mask = random.integers(0, 2, (num_rows, 12)).astype(np.int8)
+    mask = random.integers(0, 2, (5, 12)).astype(np.int8)
     mask[0, :2] = [127, -128]
-    long = random.integers(0, 9, num_rows)
+    long = random.integers(0, 9, 5)
     long[0] = np.iinfo(np.int64).min
-    choices = random.integers(0, 30522, (num_rows, 4, 6)).astype(np.int32)
+    choices = random.integers(0, 30522, (5, 4, 6)).astype(np.int32)
     return {"input_ids": ids, "input_mask": mask, "unique_ids": long, "choices": choices, "label_values": values}
 
 

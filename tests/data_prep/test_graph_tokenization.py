@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
+from reference_tokenizer import MODES, as_bytes, odd_text, write_odd_vocab, write_vocab
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.model_inputs import encode_pair
@@ -21,10 +21,6 @@ def both(tmp_path_factory):
     """The tokenizers for odd text, in the graph and in Python, by (do_lower_case, strip_accents)."""
     vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
     return {mode: (GraphTokenizer(vocab_file, *mode), FullTokenizer(vocab_file, *mode)) for mode in MODES}
-
-
-def as_bytes(texts):
-    return [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 def assert_equal(tokenizers, texts):
@@ -144,9 +140,7 @@ def test_odd_vocabulary(tmp_path):
 @pytest.fixture(scope="module")
 def with_masks(tmp_path_factory):
     """Like `both` for one mode, with a vocabulary that has [MASK] and two repeated tokens."""
-    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("un\n[MASK]\n##un\n")
+    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt", "un", "[MASK]", "##un")
     return GraphTokenizer(vocab_file), FullTokenizer(vocab_file)
 
 

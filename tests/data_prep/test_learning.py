@@ -16,10 +16,10 @@ from bert_keras.data_prep.text.learning import learn_vocabulary, reserved_tokens
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 
 
-def words_of(count, seed=0):
-    """Makes words of an artificial language with their frequencies; frequent words are short."""
-    rng = random.Random(seed)
-    words = ["".join(rng.choices("abcde", k=rng.randint(1, 2 + number // 20))) for number in range(count)]
+def words_of():
+    """Makes 300 words of an artificial language with their frequencies; frequent words are short."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcde", k=rng.randint(1, 2 + number // 20))) for number in range(300)]
     return collections.Counter({word: 1 + 2000 // (number + 1) for number, word in enumerate(words)})
 
 
@@ -31,7 +31,7 @@ def test_reserved_tokens_have_the_ids_of_the_original(shared_dir):
 
 
 def test_vocabulary_has_the_requested_size_and_the_frequent_words():
-    counts = words_of(300)
+    counts = words_of()
     pieces = learn_vocabulary(counts, vocab_size=150, num_unused=3)
     assert len(pieces) == len(set(pieces)) == 150
     assert pieces[:8] == reserved_tokens(3)
@@ -132,7 +132,7 @@ def test_threads_hashes_and_the_order_of_words_change_nothing():
 
 
 def test_a_large_text_is_learned_in_proportion(monkeypatch):
-    counts = words_of(300)
+    counts = words_of()
     exact = learn_vocabulary(counts, 150, 0)
     many = {word: 10**9 * count for word, count in counts.items()}
     monkeypatch.setattr(learning, "_MOST_OCCURRENCES", counts.total())

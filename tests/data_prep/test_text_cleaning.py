@@ -37,8 +37,8 @@ def clean(tmp_path, documents, cleaning, num_files=1):
     return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), report
 
 
-def random_documents(number, num_lines=12, seed=0):
-    rng = random.Random(seed)
+def random_documents(number, num_lines):
+    rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(1, 6))) for _ in range(400)]
     return [[" ".join(rng.choices(words, k=10)) for _ in range(num_lines)] for _ in range(number)]
 

@@ -62,6 +62,7 @@ def test_a_graph_gives_the_tokens_and_places_of_python(mode):
         assert list(zip(starts, ends, strict=True)) == [(start, end) for _, start, end in expected], text
 
 
+@pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize("length", range(5, 14))
 def test_pairs_are_cut_as_in_the_library(length):
     tokenizer, peer = FullTokenizer(TOKENS, rules=FOREIGN), peer_of(True, None)

@@ -123,22 +123,6 @@ def test_utf8_with_odd_characters_is_still_utf8(tmp_path, content):
     assert inspect(written(tmp_path, content))[1:4] == ("", "utf-8", "text")
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"PK\x03\x04rest", "is not text but a zip archive; unpack it"),
-        (b"%PDF-1.7", "is not text but a PDF file"),
-        (b"", "is empty; leave it out"),
-        (gzip.compress(b"", mtime=0), "is empty; leave it out"),
-        (bz2.compress(b""), "is empty; leave it out"),
-        (gzip.compress(b"a", mtime=0)[:12], "cannot be unpacked .*; it may be cut short, so copy or make it again"),
-    ],
-)
-def test_file_that_is_not_text_is_refused_before_any_work(tmp_path, content, problem):
-    with pytest.raises(ValueError, match=problem):
-        inspect_texts([written(tmp_path, content)])
-
-
 def archive(compression):
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode=f"w:{compression}") as tar:
@@ -151,10 +135,21 @@ def archive(compression):
 
 
 @pytest.mark.parametrize(
-    "content", [archive(""), archive("gz"), random.Random(0).randbytes(9000).replace(b"\0", b"\1")]
+    ("content", "problem"),
+    [
+        (b"PK\x03\x04rest", "is not text but a zip archive; unpack it"),
+        (archive(""), "is not text"),
+        (archive("gz"), "is not text"),
+        (random.Random(0).randbytes(9000).replace(b"\0", b"\1"), "is not text"),
+        (b"%PDF-1.7", "is not text but a PDF file"),
+        (b"", "is empty; leave it out"),
+        (gzip.compress(b"", mtime=0), "is empty; leave it out"),
+        (bz2.compress(b""), "is empty; leave it out"),
+        (gzip.compress(b"a", mtime=0)[:12], "cannot be unpacked .*; it may be cut short, so copy or make it again"),
+    ],
 )
-def test_archives_and_binary_data_are_refused(tmp_path, content):
-    with pytest.raises(ValueError, match="is not text"):
+def test_file_that_is_not_text_is_refused_before_any_work(tmp_path, content, problem):
+    with pytest.raises(ValueError, match=problem):
         inspect_texts([written(tmp_path, content)])
 
 
@@ -180,7 +175,7 @@ def test_an_input_is_opened_to_inspect_it_and_to_read_it(tmp_path, letters_token
 @pytest.mark.parametrize("compression", ["gzip", "bzip2", "xz", "zstd", "lzma"])
 def test_file_that_is_cut_short_is_refused(tmp_path, compression):
     # More than the first block, which is checked at the start.
-    content = COMPRESSIONS[compression](b"".join(b"%d " % (number**9) for number in range(50000)))
+    content = COMPRESSIONS[compression](b"".join(b"%d " % (number**9) for number in range(30000)))
     with pytest.raises(UnusableTextError, match="text cannot be unpacked .*; it may be cut short"):
         read(written(tmp_path, content[: len(content) * 9 // 10]))
 

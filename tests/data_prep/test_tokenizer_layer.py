@@ -33,9 +33,7 @@ def equal(found, expected):
 @pytest.fixture(scope="module")
 def odd_layers(tmp_path_factory):
     """Layers for odd text, by casing and arguments."""
-    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
+    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt", "[CLS]", "[SEP]")
     pairs = [*zip(MODES, [*LENGTHS, (5, False)], strict=True)]
     return [TokenizerLayer(FullTokenizer(vocab_file, *mode), *arguments) for mode, arguments in pairs]
 

@@ -10,14 +10,14 @@ from bert_keras.export.checks.agreement import batches_of
 from bert_keras.tasks.graph.networks import IdsNetwork
 
 
-def source_of(names, **features):
-    return types.SimpleNamespace(network=types.SimpleNamespace(input_names=names), calibration=features)
+def source_of(**features):
+    network = types.SimpleNamespace(input_names=("input_ids", "input_mask"))
+    return types.SimpleNamespace(network=network, calibration=features)
 
 
 def test_rows_lose_their_padding():
     ids = np.array([[5, 6, 0, 0], [5, 0, 0, 0], [5, 6, 7, 8]])
-    source = source_of(("input_ids", "input_mask"), input_ids=ids, input_mask=np.sign(ids), labels=np.zeros(3))
-    rows = calibration_of(source)
+    rows = calibration_of(source_of(input_ids=ids, input_mask=np.sign(ids), labels=np.zeros(3)))
     assert [row["input_ids"].tolist() for row in rows] == [[[5, 6]], [[5]], [[5, 6, 7, 8]]]
     assert {name: value.dtype for name, value in rows[0].items()} == dict.fromkeys(
         ("input_ids", "input_mask"), np.int32
@@ -26,7 +26,7 @@ def test_rows_lose_their_padding():
 
 def test_many_rows_are_taken_evenly_and_choices_together():
     ids = np.arange(3000 * 2 * 3).reshape(3000, 2, 3)
-    rows = calibration_of(source_of(("input_ids", "input_mask"), input_ids=ids, input_mask=np.ones_like(ids)))
+    rows = calibration_of(source_of(input_ids=ids, input_mask=np.ones_like(ids)))
     assert len(rows) == 300
     assert (rows[0]["input_ids"] == ids[0]).all()
     assert (rows[-1]["input_ids"] == ids[-1]).all()

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import randomise, small_config
 from rounding import assert_close
+from tiny_exports import assert_alone_as_in_company
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
 from bert_keras.export.choices import check_formats, check_packages, quantization_of
@@ -152,19 +153,7 @@ def network_in(name, precision, folder):
     ],
 )
 def test_a_text_alone_has_the_scores_that_it_has_in_company(tmp_path, in_this_process, name, precision, rounding):
-    run = network_in(name, precision, tmp_path)
-    random, lengths = np.random.default_rng(1), [2, 12, 5, 3, 9, 7]
-    ids = [random.integers(1, 30, (1, length), np.int32) for length in lengths]
-
-    def scores(rows):
-        mask = np.array([np.arange(max(map(np.size, rows))) < row.size for row in rows], np.int32)
-        padded = np.concatenate([np.pad(row, [(0, 0), (0, mask.shape[1] - row.size)]) for row in rows])
-        return np.asarray(run({"input_ids": padded, "input_mask": mask, "segment_ids": 0 * mask})["logits"])
-
-    together = scores(ids)
-    alone = np.concatenate([scores([row]) for row in ids])
-    assert np.ptp(together, axis=0).min() > 0.03 * np.abs(together).max()
-    np.testing.assert_allclose(alone, together, rtol=0, atol=rounding * np.abs(together).max())
+    assert_alone_as_in_company(network_in(name, precision, tmp_path), rounding)
 
 
 class Unknown(tf.Module):

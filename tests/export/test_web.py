@@ -42,10 +42,6 @@ def question(question, context):
     return {"question": question, "context": context}
 
 
-def choices(text, *choices):
-    return {"text": text, "choices": list(choices)}
-
-
 def test_pairs_are_classified_whole_cut_and_in_windows(of_task, tmp_path):
     web = of_task("classification")
     items = [pair("he ate", "so"), pair("he ate", ""), pair(LONG, LONG), pair("so", LONG), pair("\u200b", "x 👨 é")]
@@ -155,8 +151,8 @@ MISTAKES = {
         ({"text": "a"}, {"threshold": 2}, "Threshold is 2, but must be a number from 0 to 1."),
     ],
     "multiple_choice": [
-        (choices("a", "b"), {}, "The request has no list of choices; give two or more."),
-        (choices("a", "b", ""), {}, "The request has no word in its choice 2; give a choice 2."),
+        ({"text": "a", "choices": ["b"]}, {}, "The request has no list of choices; give two or more."),
+        ({"text": "a", "choices": ["b", ""]}, {}, "The request has no word in its choice 2; give a choice 2."),
     ],
     "rerank": [
         ({"query": "a", "texts": []}, {}, "The request has no list of texts; give one or more."),

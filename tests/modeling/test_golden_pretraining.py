@@ -23,8 +23,8 @@ from bert_keras.modeling import (
 )
 
 
-def close(actual, expected, atol=1e-5):
-    np.testing.assert_allclose(np.asarray(actual), expected, rtol=0, atol=atol)
+def close(actual, expected):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=0, atol=1e-5)
 
 
 def load_golden(folder):

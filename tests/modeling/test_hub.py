@@ -6,13 +6,13 @@ import pathlib
 import sys
 
 import pytest
+from converted import convert
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from http_servers import COMMIT, hugging_face
 from known_models import random_model, write_model
 from training_programs import run_classifier
 
 from bert_keras import FillMask, FullTokenizer, open_checkpoint, open_model
-from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling.checkpoints import hub as module
 
 pytestmark = pytest.mark.usefixtures("no_graphs")
@@ -27,8 +27,7 @@ def folder(tmp_path_factory):
     """A small model of the Hugging Face layout."""
     base = tmp_path_factory.mktemp("model")
     write_model(base / "tensorflow", random_model())
-    convert(base / "tensorflow", base / "safe")
-    return base / "safe"
+    return convert(base / "tensorflow", base / "safe")
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +35,7 @@ def fine_tuned(tmp_path_factory):
     """A fine-tuned model of the Hugging Face layout, with its task.json."""
     base = tmp_path_factory.mktemp("fine_tuned")
     write_fine_tuned(base / "run", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
-    convert(base / "run", base / "safe")
-    return base / "safe"
-
-
-def convert(source, output):
-    convert_checkpoint.main(
-        ["convert_checkpoint.py", f"--input={source}", f"--output={output}", "--format=safetensors"]
-    )
+    return convert(base / "run", base / "safe")
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import pathlib
 
 import numpy as np
 import pytest
+from converted import convert
 from tiny_bert import make_features, with_random_weights
 from tiny_variants import SWITCHES, make_variant
 
-from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import (
     BertModel,
     ClassifierModel,
@@ -137,9 +137,8 @@ def test_transformers_reads_the_discriminator_of_a_pre_training(tmp_path):
     weights = weights_by_name(model) | ReplacedTokenLoss(model).own_weights
     save_checkpoint(tmp_path / "run" / "model.ckpt-1", weights)
     model.config.to_json_file(tmp_path / "run" / "bert_config.json")
-    arguments = {"input": tmp_path / "run", "output": tmp_path / "copy", "format": "safetensors"}
-    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
-    peer, report = transformers.ElectraForPreTraining.from_pretrained(tmp_path / "copy", output_loading_info=True)
+    copy = convert(tmp_path / "run", tmp_path / "copy")
+    peer, report = transformers.ElectraForPreTraining.from_pretrained(copy, output_loading_info=True)
     assert not any(report.values())
     assert_same(model, peer.eval(), {"logits": "logits"})
 

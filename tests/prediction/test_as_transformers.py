@@ -5,11 +5,11 @@ import shutil
 
 import numpy as np
 import pytest
+from converted import convert
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import TOKENS
 from safetensors.numpy import load_file, save_file
 
-from bert_keras.commands import convert_checkpoint
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction import open_model
 
@@ -164,13 +164,13 @@ def change_config(folder, **values):
     file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
 
 
-def assert_same_classes(folder, model, text=TEXTS[0]):
+def assert_same_classes(folder, model):
     """Compares the logits of a classifier with those of transformers for the same folder."""
     peer = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    [logits] = logits_of(peer, tokenizer, text)
+    [logits] = logits_of(peer, tokenizer, TEXTS[0])
     shares = np.exp(logits) / np.exp(logits).sum()
-    assert list(model(text).probabilities.values()) == pytest.approx(shares, abs=1e-5)
+    assert list(model(TEXTS[0]).probabilities.values()) == pytest.approx(shares, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -188,9 +188,7 @@ class TestFilesThatTransformersAccepts:
         shutil.rmtree(tmp_path)
         make_peer(tmp_path, family, "ForSequenceClassification", vocab_size=200)
         assert_same_classes(tmp_path, open_model(tmp_path))
-        flags = [f"--input={tmp_path}", f"--output={tmp_path / 'copy'}", "--format=tensorflow"]
-        convert_checkpoint.main(["convert_checkpoint.py", *flags])
-        assert_same_classes(tmp_path, open_model(tmp_path / "copy"))
+        assert_same_classes(tmp_path, open_model(convert(tmp_path, tmp_path / "copy", "tensorflow")))
 
     @pytest.mark.parametrize("architectures", [None, ["BertForReviews"]])
     def test_the_user_names_the_task_if_the_class_does_not(self, tmp_path, family, architectures):
@@ -287,10 +285,9 @@ class TestWrittenFolders:
         def write(task, **changes):
             make, settings = FINE_TUNED[task]
             run = write_fine_tuned(tmp_path / "run", make(), task, **(settings | changes))
-            flags = [f"--input={run}", f"--output={tmp_path / 'safe'}", "--format=safetensors"]
-            convert_checkpoint.main(["convert_checkpoint.py", *flags])
-            (tmp_path / "safe" / "task.json").unlink()
-            return open_model(run), tmp_path / "safe", transformers.BertTokenizerFast.from_pretrained(tmp_path / "safe")
+            folder = convert(run, tmp_path / "safe")
+            (folder / "task.json").unlink()
+            return open_model(run), folder, transformers.BertTokenizerFast.from_pretrained(folder)
 
         return write
 

@@ -1,18 +1,23 @@
 """Exports take the same calls as their models, and give the same answers."""
 
-import concurrent.futures
 import json
 import pathlib
 import shutil
 import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
 from rounding import assert_close, flat
-from tiny_exports import FINE_TUNED, FORMATS, open_pretrained, write_export, write_network
+from tiny_exports import (
+    FINE_TUNED,
+    FORMATS,
+    assert_threads_may_share,
+    open_pretrained,
+    write_export,
+    write_network,
+)
 
 from bert_keras.commands import predict
 from bert_keras.export.choices import PLACES
@@ -138,20 +143,8 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_threads_may_share_a_network(folder, name):
-    random = np.random.default_rng(1)
-    ids = random.integers(1, 40, (8, 2, 7), np.int32) * (np.arange(7, dtype=np.int32) < [[7], [4]])
-    examples = [{"input_ids": x, "input_mask": np.sign(x), "segment_ids": x * 0} for x in ids]
     model = open_model(folder / "runs" / "classification").model
-    expected = [np.asarray(model(example)["logits"]) for example in examples]
-    network = open_exported(folder / "classification", name)
-
-    def ask(first):
-        return [network(examples[(first + i) % 8])["logits"] for i in range(20)]
-
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for first, answers in enumerate(pool.map(ask, range(8))):
-            for number, logits in enumerate(answers, first):
-                assert_close(logits, expected[number % 8])
+    assert_threads_may_share(open_exported(folder / "classification", name), model)
 
 
 def test_the_saved_model_comes_first(export):

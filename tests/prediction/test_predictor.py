@@ -1,9 +1,5 @@
 """Limits of texts, broken weights and backends; test_contract.py has what every predictor does."""
 
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
@@ -110,10 +106,3 @@ def test_another_backend_is_refused(monkeypatch, pretrained):
     message = r"^Keras is set to run on jax \(by KERAS_BACKEND or ~/.keras/keras.json\), but prediction needs"
     with pytest.raises(ValueError, match=message):
         FillMask(pretrained)
-
-
-def test_programs_check_their_arguments_without_tensorflow():
-    code = "import sys, predict, extract_features, evaluate_predictions\n"
-    code += "print(sorted({'tensorflow', 'keras', 'sklearn', 'scipy'} & {*sys.modules}))"
-    root = pathlib.Path(__file__).resolve().parents[2]
-    assert subprocess.check_output([sys.executable, "-c", code], cwd=root) == b"[]\n"

@@ -7,6 +7,8 @@ from known_models import ids_of, random_model, randomise, small_config, write_mo
 from bert_keras.modeling import ReplacedTokenModel
 from bert_keras.prediction import ReplacedTokenFinder
 
+pytestmark = pytest.mark.usefixtures("no_graphs")
+
 LONG = "a b c d e f g h i j k l m n o p a b c d e f g h i j k l m n o p a b c d e f g h i j"
 
 

@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 import scipy.special
+from converted import convert
 from fine_tuned_models import random_classifier, write_fine_tuned
 from known_models import ID
 from rounding import flat
 
 from bert_keras import Reranker, TextClassifier, open_model
-from bert_keras.commands import convert_checkpoint
 from bert_keras.prediction import RankedText, Ranking
+
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 QUERY = "where is paris"
 TEXTS = ["he was hungry so he ate .", "paris is the capital of france", "a", "paris is the capital " * 5]
@@ -26,18 +28,6 @@ def model():
 def run(request, model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     return write_fine_tuned(folder, model, "rerank", max_seq_length=16, activation=request.param)
-
-
-@pytest.fixture
-def convert(tmp_path):
-    """Return a function that converts a model to safetensors and returns the folder."""
-
-    def convert(folder):
-        flags = [f"--input={folder}", f"--output={tmp_path / 'converted'}", "--format=safetensors"]
-        convert_checkpoint.main(["convert_checkpoint.py", *flags])
-        return tmp_path / "converted"
-
-    return convert
 
 
 def scores_of(ranking):
@@ -91,8 +81,8 @@ def test_a_reranker_is_not_a_classifier(model, run, tmp_path):
         Reranker(regression)
 
 
-def test_the_activation_is_written_for_other_libraries(run, convert):
-    config = json.loads((convert(run) / "config.json").read_text())
+def test_the_activation_is_written_for_other_libraries(run, tmp_path):
+    config = json.loads((convert(run, tmp_path / "converted") / "config.json").read_text())
     is_sigmoid = open_model(run).settings["activation"] == "sigmoid"
     assert config["problem_type"] == ("multi_label_classification" if is_sigmoid else "regression")
     class_ = "activation.Sigmoid" if is_sigmoid else "linear.Identity"
@@ -112,8 +102,8 @@ SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.lin
         ({}, {"task": "rerank"}, "sigmoid"),
     ],
 )
-def test_the_config_of_another_library_says_the_activation(run, convert, config, facts, activation):
-    folder = convert(run)
+def test_the_config_of_another_library_says_the_activation(run, tmp_path, config, facts, activation):
+    folder = convert(run, tmp_path / "converted")
     (folder / "task.json").unlink()
     values = json.loads((folder / "config.json").read_text())
     for name in ("sentence_transformers", "problem_type"):
@@ -142,8 +132,8 @@ def test_the_config_of_another_library_says_the_activation(run, convert, config,
         ({"sentence_transformers": None, "problem_type": None}, {}, "or task=rerank for the score of a text for a"),
     ],
 )
-def test_a_config_of_another_library_that_is_not_a_reranker(run, convert, config, facts, message):
-    folder = convert(run)
+def test_a_config_of_another_library_that_is_not_a_reranker(run, tmp_path, config, facts, message):
+    folder = convert(run, tmp_path / "converted")
     (folder / "task.json").unlink()
     values = json.loads((folder / "config.json").read_text()) | config
     (folder / "config.json").write_text(
@@ -154,17 +144,17 @@ def test_a_config_of_another_library_that_is_not_a_reranker(run, convert, config
 
 
 @pytest.mark.slow  # loads PyTorch
-def test_a_folder_that_sentence_transformers_saves(run, convert, tmp_path):
+def test_a_folder_that_sentence_transformers_saves(run, tmp_path):
     peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
-    peer.CrossEncoder(str(convert(run)), device="cpu").save(str(tmp_path / "saved"))
+    peer.CrossEncoder(str(convert(run, tmp_path / "converted")), device="cpu").save(str(tmp_path / "saved"))
     expected, found = (scores_of(open_model(folder)(QUERY, TEXTS)) for folder in (run, tmp_path / "saved"))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow  # loads PyTorch
-def test_sentence_transformers_opens_the_folder_and_agrees(run, convert):
+def test_sentence_transformers_opens_the_folder_and_agrees(run, tmp_path):
     peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
-    opened = peer.CrossEncoder(str(convert(run)), device="cpu")
+    opened = peer.CrossEncoder(str(convert(run, tmp_path / "converted")), device="cpu")
     found = open_model(run)(QUERY, TEXTS)
     expected = opened.predict([(QUERY, text) for text in TEXTS])
     np.testing.assert_allclose(scores_of(found), expected, rtol=0, atol=1e-5)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from converted import convert
 from known_models import random_model, write_model
 
-from bert_keras.commands import convert_checkpoint
 from bert_keras.prediction import SentenceScorer
 
 TEXTS = ["he walkeds soing .", "paris is the capital of france , so", "walking", "a b c d e f g h i walking walked p"]
@@ -13,14 +13,7 @@ TEXTS = ["he walkeds soing .", "paris is the capital of france , so", "walking",
 def write_safetensors(folder, **changes):
     """Writes a random model, converts it, and returns the folder of the result."""
     write_model(folder / "model", random_model(seed=3, hidden_act="gelu_erf", **changes))
-    flags = [
-        f"--input={folder / 'model'}",
-        f"--output={folder / 'converted'}",
-        "--format=safetensors",
-        "--head=masked_lm",
-    ]
-    convert_checkpoint.main(["convert_checkpoint.py", *flags])
-    return folder / "converted"
+    return convert(folder / "model", folder / "converted", head="masked_lm")
 
 
 @pytest.mark.slow

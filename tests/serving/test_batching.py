@@ -3,11 +3,9 @@
 import concurrent.futures
 import threading
 
+import extra_serve  # noqa: F401
 import numpy as np
 import pytest
-
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
 from running_server import wait_until
 
 from bert_keras.prediction.network import Question, lengths_up_to

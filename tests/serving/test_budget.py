@@ -4,12 +4,8 @@ import concurrent.futures
 import threading
 import time
 
+import extra_serve  # noqa: F401
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
 import requests
 from fine_tuned_models import FINE_TUNED, OF_TEXTS, random_classifier, write_fine_tuned
 from running_server import serving, wait_until

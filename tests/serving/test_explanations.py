@@ -1,13 +1,9 @@
 """The routes that explain an answer: the tokens of an item with their places, and the attention of a layer."""
 
+import extra_serve  # noqa: F401
+import jsonschema
 import numpy as np
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
-import jsonschema
 import requests
 from fine_tuned_models import FINE_TUNED
 from running_server import LONG_TEXT, SERVED

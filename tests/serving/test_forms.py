@@ -3,14 +3,10 @@
 import random
 import re
 
+import extra_serve  # noqa: F401
+import jsonschema
 import numpy as np
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
-import jsonschema
 from fuzzed_requests import PYTHON_WORDS
 
 from bert_keras.serving.answers import other_paths, task_forms

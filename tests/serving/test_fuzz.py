@@ -3,12 +3,7 @@
 import asyncio
 import collections
 
-import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
+import extra_serve  # noqa: F401
 import fuzzed_requests
 import requests
 from running_server import wait_until

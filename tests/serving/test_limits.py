@@ -4,12 +4,8 @@ import concurrent.futures
 import json
 import time
 
+import extra_serve  # noqa: F401
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
 import requests
 
 MARKS = "a" + "\u0301\u0316" * 49_999

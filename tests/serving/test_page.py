@@ -5,12 +5,8 @@ import shutil
 import subprocess
 import sys
 
+import extra_serve  # noqa: F401
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
 from blocks import blocks_of, logical_lines
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model

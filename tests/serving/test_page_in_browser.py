@@ -7,11 +7,9 @@ import shlex
 import shutil
 import subprocess
 
+import extra_serve  # noqa: F401
 import pytest
 
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 pytest.importorskip("selenium", reason="needs the extra [browser]")
 
 import requests

@@ -4,11 +4,9 @@ import csv
 import io
 import json
 
+import extra_serve  # noqa: F401
 import pytest
 
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 pytest.importorskip("selenium", reason="needs the extra [browser]")
 
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned

@@ -1,19 +1,15 @@
 """The server answers with models for vectors: runs, and folders of sentence-transformers."""
 
+import extra_serve  # noqa: F401
 import numpy as np
 import pytest
-
-pytest.importorskip("starlette", reason="Starlette, of the extra [serve], is not installed")
-pytest.importorskip("uvicorn", reason="uvicorn, of the extra [serve], is not installed")
-pytest.importorskip("prometheus_client", reason="prometheus-client, of the extra [serve], is not installed")
-
 import requests
+from converted import convert
 from fine_tuned_models import OF_VECTORS, write_fine_tuned
 from known_models import randomise, small_config
 from running_server import serving
 
 from bert_keras import open_model
-from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import SentenceModel
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.versions import open_folders
@@ -26,9 +22,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     model = randomise(SentenceModel(small_config(num_hidden_layers=1)))
     run = write_fine_tuned(folder / "run", model, "vectors", **OF_VECTORS)
-    flags = [f"--input={run}", f"--output={folder / 'folder'}", "--format=safetensors"]
-    convert_checkpoint.main(["convert_checkpoint.py", *flags])
-    (folder / "folder" / "task.json").unlink()
+    (convert(run, folder / "folder") / "task.json").unlink()
     models = open_folders({"run": str(run), "folder": str(folder / "folder")}, (), Limits())
     expected = [answer.vector for answer in open_model(run)(TEXTS)]
     with serving(models) as running:

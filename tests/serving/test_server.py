@@ -9,14 +9,10 @@ import re
 import socket
 import threading
 
+import extra_serve  # noqa: F401
+import jsonschema
 import numpy as np
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-pytest.importorskip("starlette", reason="needs the extra [serve]")
-pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
-
-import jsonschema
 import requests
 from fine_tuned_models import FINE_TUNED
 from known_models import random_model, write_model

@@ -32,7 +32,7 @@ def find_chromium():
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-def run_in_chromium(folder, script, timeout=300):
+def run_in_chromium(folder, script):
     """Runs a script in Chromium and returns its result, and the paths that Chromium asked the server for.
 
     The script is the body of an async function of JavaScript. It may import the modules of the folder, such as
@@ -67,7 +67,7 @@ def run_in_chromium(folder, script, timeout=300):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with _chromium(f"http://127.0.0.1:{server.server_address[1]}/test.html"):
         try:
-            result = results.get(timeout=timeout)
+            result = results.get(timeout=300)
         finally:
             server.shutdown()
             server.server_close()

@@ -27,8 +27,10 @@ def arguments(source, target, format_, **flags):
     return ["convert_checkpoint.py", *(f"--{name}={value}" for name, value in values.items())]
 
 
-def convert(source, target, format_, **flags):
-    return convert_checkpoint.main(arguments(source, target, format_, **flags))
+def convert(source, target, format_="safetensors", **flags):
+    """Converts a model with the program. Returns the folder of the result."""
+    assert convert_checkpoint.main(arguments(source, target, format_, **flags)) == 0
+    return target
 
 
 def read_json(file):

@@ -102,9 +102,9 @@ def of_tokens(net, label_ids):
     return losses[label_ids >= 0].mean()
 
 
-def ranking(pooling, net, scale=20.0):
+def ranking(pooling, net):
     vectors = net.vectors(pooling)
-    return entropy(scale * vectors[:, 0] @ vectors[:, 1].T, np.arange(len(vectors))).mean()
+    return entropy(20.0 * vectors[:, 0] @ vectors[:, 1].T, np.arange(len(vectors))).mean()
 
 
 def of_classes(net, label_ids):

@@ -554,9 +554,9 @@ def write_files(folder: Any, files: Files) -> None:
             path.write_text(json.dumps(before | content if before else content, ensure_ascii=False), encoding="utf-8")
 
 
-def draw_cases(count: int = 150, seed: int = 5) -> list[Case]:
+def draw_cases() -> list[Case]:
     """Draws folders so that each family, head, class, form and odd value occurs several times."""
-    chance = random.Random(seed)
+    chance = random.Random(5)
 
     def endless(values: Any) -> Any:
         while True:
@@ -567,7 +567,7 @@ def draw_cases(count: int = 150, seed: int = 5) -> list[Case]:
     heads, classes, forms, families = endless(HEADS), endless(CLASSES[:-3]), endless(FORMS), endless(FAMILIES)
     wrong, found = endless(WRONG), []
     odd = endless([None, *ODD, *(name for name in ODD if not ODD[name].refused_as)])
-    for number in range(count):
+    for number in range(150):
         head, form, family = next(heads), next(forms), next(families)
         family = _OF_FAMILY.get(head, (family,))[0]
         names = [name for name in itertools.islice(odd, 1 + number % 2) if name]

@@ -53,14 +53,14 @@ class Attempt:
     statuses: tuple[int, ...] = ()
 
 
-def make_attempt(number: int, samples: Sequence[tuple[str, dict]], max_body_bytes: int, seed: int = 0) -> Attempt:
+def make_attempt(number: int, samples: Sequence[tuple[str, dict]], max_body_bytes: int) -> Attempt:
     """Returns a request, which depends only on the arguments.
 
     Args:
         samples: paths and valid bodies.
         max_body_bytes: the limit of the server.
     """
-    chance = random.Random(f"{seed} {number}")
+    chance = random.Random(f"0 {number}")
     kind, make = chance.choices(list(KINDS.items()), [_WEIGHTS.get(name, 10) for name in KINDS])[0]
     path, body = chance.choice(samples)
     return dataclasses.replace(make(chance, f"http://127.0.0.1{path}", body, max_body_bytes), kind=kind)

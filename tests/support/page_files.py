@@ -70,9 +70,9 @@ def _text(content):
     return make
 
 
-def _rows(header, make_row, separator="\t", num_rows=40):
+def _rows(header, make_row, separator="\t"):
     def make(path):
-        rows = [make_row(number, *pair) for number, pair in enumerate(texts(num_rows, len(path.name)))]
+        rows = [make_row(number, *pair) for number, pair in enumerate(texts(40, len(path.name)))]
         write_rows(path, header, rows, separator)
 
     return make
@@ -96,15 +96,6 @@ def _pairs(header, labels, columns=2):
     return _rows(header, make_row)
 
 
-def _named_pairs(labels):
-    header = "index\tsentence1\tsentence2"
-    return _folder(
-        train__tsv=_pairs(f"{header}\tlabel", labels),
-        dev__tsv=_pairs(f"{header}\tlabel", labels),
-        test__tsv=_pairs(header, []),
-    )
-
-
 def _mnli(path):
     genres = ("contradiction", "entailment", "neutral")
     header = "\t".join(["index", *"bcdefgh", "sentence1", "sentence2"])
@@ -119,20 +110,6 @@ def _xnli(path):
     for name in ("dev", "test"):
         make = _rows("language\tlabel\t-\t-\t-\t-\ta\tb", lambda n, text, _: ["de", genres[n % 3], *"----", text, text])
         make(path / f"xnli.{name}.tsv")
-
-
-def _sts_b(path):
-    header = "\t".join(["index", *"bcdefg", "sentence1", "sentence2"])
-    for name, labels in {"train": "0123", "dev": "0123", "test": ""}.items():
-        _pairs(f"{header}\tscore" if labels else header, labels, 8)(path / f"{name}.tsv")
-
-
-def _tagged(num_columns):
-    """Returns a maker of a file of tagged words in columns; the last column has the tag."""
-    middle = ["x"] * (num_columns - 2)
-    words = [("Peter", "B-PER"), ("Blackburn", "I-PER"), ("flew", "O"), ("to", "O"), ("London", "B-LOC"), (".", "O")]
-    sentence = "".join(" ".join([word, *middle, tag]) + "\n" for word, tag in words)
-    return _text("-DOCSTART- " + "x " * (num_columns - 2) + "O\n\n" + f"{sentence}\n" * 16)
 
 
 def _squad(with_impossible, has_answers=True):
@@ -196,28 +173,10 @@ def _records(path):
     build_pretraining_data(Build([str(source)], [str(path)], FullTokenizer(str(vocab)), PretrainingDataSettings()))
 
 
-_GLUE = _folder(
-    MRPC=write_mrpc,
-    RTE=_named_pairs(["entailment", "not_entailment"]),
-    MNLI=_mnli,
-    AX=_folder(diagnostic__tsv=_pairs("index\tsentence1\tsentence2", [])),
-    CoLA=_folder(
-        train__tsv=_rows(None, lambda n, text, label: ["a", n % 2, "", text]),
-        dev__tsv=_rows(None, lambda n, text, label: ["a", n % 2, "", text]),
-        test__tsv=_rows("index\tsentence", lambda n, text, label: [n, text]),
-    ),
-    **{"STS-B": _sts_b},
-    **{
-        "SST-2": _folder(
-            train__tsv=_rows("sentence\tlabel", lambda n, text, label: [text, n % 2]),
-            dev__tsv=_rows("sentence\tlabel", lambda n, text, label: [text, n % 2]),
-        )
-    },
-)
-_BBC = _rows("ArticleId,Text,Category", lambda n, text, label: [n, text, label], ",")
+_TAGGED_WORDS = ("Peter", "B-PER"), ("Blackburn", "I-PER"), ("flew", "O"), ("to", "O"), ("London", "B-LOC"), (".", "O")
+_TAGGED = _text("-DOCSTART- x x O\n\n" + ("".join(f"{word} x x {tag}\n" for word, tag in _TAGGED_WORDS) + "\n") * 16)
 _LABELLED = _rows("text,label", lambda n, text, label: [text, label], ",")
 _SHOP = _run_of("classification", is_pair=False, labels=["delivery", "product", "return"])
-_CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
 FILES = {
     "bert_demo": _folder(
@@ -236,9 +195,9 @@ FILES = {
     "text": _folder(a__txt=_text(SENTENCES)),
     "words.txt": _text("cardio\n"),
     "blimp": _folder(agreement__tsv=_text("he is hungry\the is london\nshe ate\tshe paris\n")),
-    "glue": _GLUE,
+    "glue": _folder(MRPC=write_mrpc, MNLI=_mnli, AX=_folder(diagnostic__tsv=_pairs("index\tsentence1\tsentence2", []))),
     "MRPC": write_mrpc,
-    "conll2003": _CONLL,
+    "conll2003": _folder(train__txt=_TAGGED, dev__txt=_TAGGED, test__txt=_TAGGED),
     "train-v1.1.json": _squad(False),
     "dev-v1.1.json": _squad(False),
     "train-v2.0.json": _squad(True),
@@ -250,12 +209,6 @@ FILES = {
     "small.csv": _LABELLED,
     "mrpc_output": _checkpoint("model.ckpt-343", lambda config: ClassifierModel(config, 2)),
     "pairs.csv": _rows("sentence1,sentence2,score", lambda n, text, label: [text, text, n / 10], ","),
-    "data": _folder(
-        glue=_GLUE,
-        conll2003=_CONLL,
-        bbc=_folder(bbc_news_train__csv=_BBC),
-        squad=_folder(train_v2_10_articles__json=_squad(True), dev_v2_normans__json=_squad(True)),
-    ),
 }
 _QUIZ = "question,a,b,c,d,right"
 _REVIEWS = _rows(None, lambda n, text, label: ["good" if label == "pos" else "bad", text])
@@ -297,5 +250,5 @@ FILES_OF_PAGES = {
     "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},
     "docs/guides/distributed.md": {"train.tfrecord": _records, "held_out.tfrecord": _records},
     "docs/guides/variants.md": {"distilbert": _distilbert},
-    "docs/guides/your_own_task.md": {"train.txt": _REVIEWS, "dev.txt": _REVIEWS, "new.txt": _REVIEWS},
+    "docs/guides/your_own_task.md": {"train.txt": _REVIEWS, "dev.txt": _REVIEWS},
 }

@@ -24,6 +24,10 @@ odd_text = st.lists(
 ).map("".join)
 
 
+def as_bytes(texts):
+    return [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
+
+
 def random_texts(number, words):
     """Returns texts of letters of all planes, marks, ideographs, emoji, controls, and words of a vocabulary."""
     draw = random.Random(17)
@@ -99,11 +103,14 @@ def write_vocab(path, *lines):
     return path
 
 
-def write_odd_vocab(path):
-    """Writes a vocabulary of three quarters of the odd characters, so that words have unknown parts or many tokens."""
+def write_odd_vocab(path, *added):
+    """Writes a vocabulary of three quarters of the odd characters, so that words have unknown parts or many tokens.
+
+    `added` are further tokens.
+    """
     normalised = unicodedata.normalize("NFD", TRICKY + TRICKY.lower()) + TRICKY
     chars = sorted({char for char in normalised if not char.isspace() and not "\ud800" <= char <= "\udfff"})
     known = [char for number, char in enumerate(chars) if number % 4]
     lines = ["[PAD]", "[UNK]", "un", "##un", "runn", "##ing", "ας", "##ας", "ab", "##b1", "##", *known]
     lines += ["##" + char for char in known]
-    return write_vocab(path, *lines)
+    return write_vocab(path, *lines, *added)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from eager import without_graphs
+from states import state_of
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.engine.distribution.devices import create_strategy, distribute
@@ -37,7 +38,7 @@ def train(strategy, examples, num_steps, seed=None, num_micro_batches=1):
         batches = seeded_batches(batches, seed, 0)
     batches = in_parts(batches, strategy.num_replicas_in_sync * num_micro_batches)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(num_steps))
-    return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
+    return tf.nest.map_structure(float, totals), state_of(trainer)
 
 
 def main():

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 from eager import without_graphs
+from states import state_of
 from tiny_bert import make_config, make_features, with_random_weights
 from xla_functions import find_compiled
 
@@ -51,10 +52,6 @@ def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
 def batches_for(strategy):
     batches = in_parts(tf.data.Dataset.from_tensors(make_examples()).repeat(), strategy.num_replicas_in_sync)
     return distribute(strategy, batches, is_endless=True)
-
-
-def state_of(trainer):
-    return {name: variable.numpy() for name, variable in trainer.state.items()}
 
 
 def overflow(devices):

@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 from eager import without_graphs
+from states import state_of
 from text_numbers import make_examples
 from tiny_bert import make_config, with_random_weights
 
@@ -30,7 +31,7 @@ def train(strategy, policy="float32", scale=None, num_micro_batches=1):
     num_parts = strategy.num_replicas_in_sync * num_micro_batches
     batches = in_parts(tf.data.Dataset.from_tensors(make_examples()).repeat(), num_parts)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
-    return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
+    return tf.nest.map_structure(float, totals), state_of(trainer)
 
 
 def main():

@@ -9,7 +9,8 @@ import weakref
 import numpy as np
 import tensorflow as tf
 from eager import without_graphs
-from tiny_bert import make_config, make_features, with_random_weights
+from states import state_of
+from tiny_bert import make_config, make_features, make_inputs, with_random_weights
 
 from bert_keras.engine.distribution import replicas
 from bert_keras.engine.distribution.devices import create_strategy, distribute
@@ -34,16 +35,12 @@ CONFIG = make_config(
 )
 
 
-def make_sentences(num_rows):
-    """Makes sentences with a tag for each token; the parts of a batch differ in the number of scored tokens."""
+def make_sentences():
+    """Makes 13 sentences with a tag for each token; the parts of a batch differ in the number of scored tokens."""
     random = np.random.default_rng(0)
-    mask = np.arange(24) < random.integers(3, 25, num_rows)[:, None]
-    return {
-        "input_ids": (random.integers(1, 40, mask.shape) * mask).astype(np.int32),
-        "input_mask": mask.astype(np.int8),
-        "segment_ids": np.zeros(mask.shape, np.int8),
-        "label_ids": np.where(mask, random.integers(0, 3, mask.shape), -1).astype(np.int32),
-    }
+    inputs = make_inputs(random, random.integers(3, 25, 13), 24)
+    labels = np.where(inputs["input_mask"], random.integers(0, 3, (13, 24)), -1)
+    return inputs | {"label_ids": labels.astype(np.int32)}
 
 
 def make_examples(num_rows):
@@ -67,14 +64,14 @@ def train_evaluate_answer(strategy):
         tagging = TokenClassificationLoss(set_weights(TokenClassifierModel(CONFIG, 3)))
         pretraining = PretrainingLoss(set_weights(PretrainingModel(CONFIG)))
     tagging.model.head.dropout.rate = 0.0
-    features = make_sentences(13)
+    features = make_sentences()
     trainer = make_trainer(tagging, strategy, 5e-5, num_micro_batches=2)
     pooler = {name: trainer.state[name].numpy() for name in POOLER}
     batches = in_parts(training_batches(features, 8, seed=5, is_trimmed=True), 2 * strategy.num_replicas_in_sync)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(NUM_STEPS))
     totals = tf.nest.map_structure(float, totals)
     assert totals["gradient_norm"] > NUM_STEPS, totals  # otherwise no clipping would happen
-    state = {name: value.numpy() for name, value in trainer.state.items()}
+    state = state_of(trainer)
     assert {name: state[name].tobytes() for name in POOLER} == {name: pooler[name].tobytes() for name in POOLER}
     assert np.abs(state["bert/encoder/layer_0/output/dense/kernel/adam_m"]).min() > 0
     # 13 rows, 5 at a time: no batch divides evenly by 2 or 4, and the last is not full.
@@ -94,11 +91,11 @@ def train_packed(strategy):
         tagging = TokenClassificationLoss(set_weights(TokenClassifierModel(CONFIG, 3)))
     tagging.model.head.dropout.rate = 0.0
     settings = RunSettings(train_batch_size=8, seed=5)
-    batches = packed_training_batches(make_sentences(13), settings, strategy.num_replicas_in_sync)
+    batches = packed_training_batches(make_sentences(), settings, strategy.num_replicas_in_sync)
     trainer = make_trainer(tagging, strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
     step = strategy.experimental_local_results(trainer.global_step)[0]
-    return {name: value.numpy() for name, value in trainer.state.items()}, weakref.ref(step.handle)
+    return state_of(trainer), weakref.ref(step.handle)
 
 
 def train_on_copies(strategy, num_rows):

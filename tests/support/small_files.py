@@ -38,10 +38,7 @@ def letters_tokenizer(letters_vocab_file):
 @pytest.fixture(scope="session")
 def odd_tokenizer(tmp_path_factory):
     """A `FullTokenizer` of the vocabulary for odd text, with the tokens that begin and end a sequence."""
-    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
-    return FullTokenizer(vocab_file)
+    return FullTokenizer(write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt", "[CLS]", "[SEP]"))
 
 
 @pytest.fixture(scope="session")

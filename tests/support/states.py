@@ -10,6 +10,11 @@ def weights_of(model):
     return {name: np.asarray(weight).copy() for name, weight in weights_by_name(model).items()}
 
 
+def state_of(trainer):
+    """Returns copies of the weights, slots and counters of a trainer, a dict of arrays by name."""
+    return {name: np.array(variable) for name, variable in trainer.state.items()}
+
+
 def weights_in(path):
     """Returns all entries of a checkpoint, a dict of arrays by name; the path is one for `open_checkpoint`."""
     checkpoint = open_checkpoint(path)

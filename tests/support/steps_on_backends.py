@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from every_loss import CELLS, features_for
-from states import assert_states_close
+from states import assert_states_close, state_of
 from tiny_bert import make_config
 
 from bert_keras.engine.input.feature_batches import in_parts
@@ -82,10 +82,6 @@ def new_trainer(loss, schedule, num_devices=1, **options):
     return JaxTrainer(loss, optimizer, JaxDevices(jax.devices()[:num_devices]), 7, **options)
 
 
-def state_of(trainer):
-    return {name: np.array(variable) for name, variable in trainer.state.items()}
-
-
 def take_steps(way, num_steps=4, num_copies=1, num_devices=1, **more):
     """Returns the state after some steps on a batch of several copies, with dropout, and the sums "loss" and "norm".
 
@@ -129,7 +125,7 @@ def beside_the_kink(model):
     bias.assign_sub(shift)
 
 
-def thirty_updates(folder, num_devices=1, **options):
+def thirty_updates(folder, **options):
     """Returns the state after the 30 updates of a golden model, and their losses as "losses"."""
     golden = np.load(folder / "training.npz")
     loss = PretrainingLoss(PretrainingModel(BertConfig.from_json_file(folder / "bert_config.json")))
@@ -137,7 +133,7 @@ def thirty_updates(folder, num_devices=1, **options):
     schedule = LearningRateSchedule(
         float(golden["learning_rate"]), int(golden["num_train_steps"]), int(golden["num_warmup_steps"])
     )
-    trainer = new_trainer(loss, schedule, num_devices, **options)
+    trainer = new_trainer(loss, schedule, **options)
     batches = [
         {
             key.split("/")[1]: golden[key].astype(np.float32 if key.endswith("masked_lm_weights") else np.int32)

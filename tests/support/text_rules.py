@@ -14,6 +14,6 @@ _PARTS = (
 )
 
 
-def texts_with_special_tokens(number=200):
+def texts_with_special_tokens():
     draw = random.Random(1)
-    return ["".join(draw.choices(_PARTS, k=draw.randrange(12))) for _ in range(number)]
+    return ["".join(draw.choices(_PARTS, k=draw.randrange(12))) for _ in range(200)]

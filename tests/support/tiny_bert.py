@@ -31,6 +31,16 @@ def with_random_weights(model, seed=0, scale=0.3):
     return model
 
 
+def make_inputs(random, lengths, num_tokens, vocab_size=40):
+    """Makes sequences of random tokens and segments, padded from the given lengths."""
+    mask = np.arange(num_tokens) < np.array(lengths)[..., None]
+    return {
+        "input_ids": (random.integers(1, vocab_size, mask.shape) * mask).astype(np.int32),
+        "input_mask": mask.astype(np.int8),
+        "segment_ids": (random.integers(0, 2, mask.shape) * mask).astype(np.int8),
+    }
+
+
 def make_features(config, batch_size=4, num_tokens=11, num_predictions=3, seed=0):
     """Makes a batch like the pre-training records: ragged lengths, two segments, padded predictions."""
     rng = np.random.default_rng(seed)

@@ -85,11 +85,6 @@ def run_few_shot(flags, *actions, **more):
     return run(flags, *actions, program=few_shot, **more)
 
 
-def results_in(folder):
-    """Returns eval_results.txt as a dict of str."""
-    return dict(line.split(" = ") for line in (folder / "eval_results.txt").read_text().splitlines())
-
-
 def table_in(path):
     """Returns a report of tab-separated values as a list of dicts."""
     head, *rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())

@@ -1,5 +1,6 @@
 """Tiny models of every task, in Python and in a graph."""
 
+import concurrent.futures
 import copy
 import functools
 import json
@@ -14,6 +15,7 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for the tests)
 from known_models import random_model, randomise, small_config, write_model
+from rounding import assert_close
 
 from bert_keras import tasks
 from bert_keras.commands import export_model
@@ -139,6 +141,38 @@ def write_network(network, folder, formats=FORMATS):
     (folder / network_place("web")).parent.mkdir()
     shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
     (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in formats}}))
+
+
+def assert_alone_as_in_company(run, rounding):
+    """Checks that a network of a few classes gives texts alone the scores that it gives them in one batch."""
+    random, lengths = np.random.default_rng(1), [2, 12, 5, 3, 9, 7]
+    ids = [random.integers(1, 30, (1, length), np.int32) for length in lengths]
+
+    def scores(rows):
+        mask = np.array([np.arange(max(map(np.size, rows))) < row.size for row in rows], np.int32)
+        padded = np.concatenate([np.pad(row, [(0, 0), (0, mask.shape[1] - row.size)]) for row in rows])
+        return np.asarray(run({"input_ids": padded, "input_mask": mask, "segment_ids": 0 * mask})["logits"])
+
+    together = scores(ids)
+    alone = np.concatenate([scores([row]) for row in ids])
+    assert np.ptp(together, axis=0).min() > 0.03 * np.abs(together).max()
+    np.testing.assert_allclose(alone, together, rtol=0, atol=rounding * np.abs(together).max())
+
+
+def assert_threads_may_share(network, model):
+    """Checks that the answers of a network to eight threads are those of the model."""
+    ids = np.random.default_rng(1).integers(1, 40, (8, 2, 7), np.int32)
+    ids *= np.arange(7, dtype=np.int32) < [[7], [4]]
+    examples = [{"input_ids": x, "input_mask": np.sign(x), "segment_ids": x * 0} for x in ids]
+    expected = [np.asarray(model(example)["logits"]) for example in examples]
+
+    def ask(first):
+        return [network(examples[(first + number) % 8])["logits"] for number in range(20)]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for first, answers in enumerate(pool.map(ask, range(8))):
+            for number, logits in enumerate(answers, first):
+                assert_close(logits, expected[number % 8])
 
 
 def run_card(folder):

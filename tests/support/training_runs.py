@@ -27,6 +27,11 @@ def assert_near(weights, expected, atol=1e-6):
             np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=atol, err_msg=name)
 
 
+def results_in(folder, name="eval_results.txt"):
+    """Returns the results of a run as a dict of str."""
+    return dict(line.split(" = ") for line in (folder / name).read_text().splitlines())
+
+
 def act_before(patch, step, action):
     """Makes every run call `action` when it has reached a step, in place of an earlier action."""
 
@@ -38,6 +43,6 @@ def act_before(patch, step, action):
     patch.setattr(loop, "steps_until_due", acting)
 
 
-def stop_after(patch, step, number=signal.SIGTERM):
-    """Sends the process a signal just before the step after `step`."""
-    act_before(patch, step, lambda: os.kill(os.getpid(), number))
+def stop_after(patch, step):
+    """Sends the process SIGTERM just before the step after `step`."""
+    act_before(patch, step, lambda: os.kill(os.getpid(), signal.SIGTERM))

@@ -52,17 +52,23 @@ def test_marks_blanks_and_line_ends_change_nothing(write, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "sentences"),
     [
-        ("New York\tB-LOC\na b \t O\n\xa0\tO\n", ["New York", "a b", "\xa0"]),
-        ("a\u2028b O\nc\x0cd O\n", ["a\u2028b", "c\x0cd"]),
-        ("a O\r\r\nb O\r\r\n", ["a", "b"]),
-        ("a O\rb O\r", ["a", "b"]),
+        # Tabs separate if all lines have one.
+        ("New York\tB-LOC\na b \t O\n\xa0\tO\n", [["New York", "a b", "\xa0"]]),
+        # The line ends of all systems, converted once or twice, and no others.
+        ("a\u2028b O\nc\x0cd O\n", [["a\u2028b", "c\x0cd"]]),
+        ("a O\r\r\nb O\r\r\n", [["a", "b"]]),
+        ("a O\rb O\r", [["a", "b"]]),
+        ("a O\rb B-X\r\n\r\nc\u2028d O\n", [["a", "b"], ["c\u2028d"]]),
+        # Comments are lines before a sentence that differ from a word.
+        ("# O\nb O\n", [["#", "b"]]),
+        ("#tag B-X\nb O\n", [["#tag", "b"]]),
+        ("# comment\n# one more of them\nb O\n# O\n", [["b", "#"]]),
     ],
-    ids=["tabs separate if all lines have one", "only line feeds end lines", "converted twice", "old Mac"],
 )
-def test_separators(write, content, words):
-    assert read_conll(write("train.txt", content))[0].words == words
+def test_words_lines_and_comments(write, content, sentences):
+    assert [sentence.words for sentence in read_conll(write("train.txt", content))] == sentences
 
 
 def test_json_lines_are_read(write, messages):
@@ -172,18 +178,6 @@ def test_conll_u(write):
         "3\tvin\tNOUN\tB-X\tB-Y\n3.1\tbu\t_\t_\t_\n\n# newdoc\n1\tOui\tINTJ\tO\tO\n"
     )
     assert [sentence.tags for sentence in read_conll(write("train.txt", predicted))] == [["O", "O", "B-Y"], ["O"]]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("# O\nb O\n", ["#", "b"]),
-        ("#tag B-X\nb O\n", ["#tag", "b"]),
-        ("# comment\n# one more of them\nb O\n# O\n", ["b", "#"]),
-    ],
-)
-def test_comments_are_lines_before_a_sentence_that_differ_from_a_word(write, content, words):
-    assert read_conll(write("train.txt", content))[0].words == words
 
 
 def test_named_columns(write):
@@ -382,9 +376,3 @@ def test_mistakes_in_csv_files(tmp_path, content, flags, message):
     (tmp_path / "ner.csv").write_text(content)
     with pytest.raises(ValueError, match=re.escape(message)):
         read_conll(tmp_path / "ner.csv", **flags)
-
-
-def test_line_ends_of_other_systems(tmp_path):
-    content = "a O\rb B-X\r\n\r\nc\u2028d O\n"
-    (tmp_path / "a.txt").write_bytes(content.encode())
-    assert [sentence.words for sentence in read_conll(tmp_path / "a.txt")] == [["a", "b"], ["c\u2028d"]]

@@ -8,3 +8,9 @@ import pytest
 def start(tmp_path_factory):
     """The folder of a pre-trained model of one layer, which tests only read."""
     return made_up_task.write_start(tmp_path_factory.mktemp("start") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def deep_start(tmp_path_factory):
+    """The same of two layers."""
+    return made_up_task.write_start(tmp_path_factory.mktemp("deep_start") / "tiny", num_layers=2)

@@ -8,8 +8,8 @@ import tensorflow as tf
 from eager import without_graphs
 from machines import SAPPHIRE_RAPIDS
 from pretraining_runs import assert_continues, make_files, run
-from states import assert_bit_equal
-from steps_on_backends import ALIKE, WAYS, assert_same, state_of, take_steps
+from states import assert_bit_equal, state_of
+from steps_on_backends import ALIKE, WAYS, assert_same, take_steps
 from tensorflow.python.eager import context
 from tiny_bert import make_config, make_features
 from xla_functions import find_compiled

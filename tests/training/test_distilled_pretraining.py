@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from converted import convert
 from pretraining_runs import argv_of, assert_continues, make_files, run
 from states import weights_in
 from tiny_bert import make_config, make_model
@@ -11,7 +12,6 @@ from training_programs import run_pretraining
 from training_runs import rows_of
 
 from bert_keras.cli.flags import run_main
-from bert_keras.commands import convert_checkpoint
 from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint, weights_by_name
 from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 
@@ -37,9 +37,7 @@ def flags(tmp_path, tiny_config, write_records, teacher):
 
 @pytest.mark.usefixtures("no_graphs")
 def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teacher, tmp_path):
-    copy = tmp_path / "student"
-    arguments = {"input": teacher, "output": copy, "format": "tensorflow", "layers": "2"}
-    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
+    copy = convert(teacher, tmp_path / "student", "tensorflow", layers="2")
     of_teacher, of_student = weights_in(teacher), weights_in(copy)
     for name, value in of_student.items():
         np.testing.assert_array_equal(value, of_teacher[name.replace("layer_0/", "layer_1/")], err_msg=name)

@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
-from made_up_task import MadeUp, run, task_of, write_start
+from made_up_task import MadeUp, run, task_of
 from states import assert_bit_equal, weights_in
-from training_runs import rows_of, stop_after
+from training_runs import results_in, rows_of, stop_after
 
 from bert_keras.engine.evaluation_pass import Inference
 from bert_keras.modeling import layer_of, open_checkpoint
 from bert_keras.tasks.finetuning.model_dir import is_model_of
-
-
-@pytest.fixture(scope="module")
-def deep_start(tmp_path_factory):
-    """A model of two layers, for tests of options that treat layers differently."""
-    return write_start(tmp_path_factory.mktemp("deep_start") / "tiny", num_layers=2)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +50,7 @@ def test_a_run_leaves_what_it_says(whole):
         "step": int(best["step"]),
         "metrics": metrics,
     }
-    results = dict(line.split(" = ") for line in (folder / "eval_results.txt").read_text().splitlines())
+    results = results_in(folder)
     assert results.keys() == {"eval_accuracy", "eval_margin", "global_step"}
     assert int(results["global_step"]) == task["step"]
     assert json.loads((folder / "evaluation.json").read_text())["baseline"] == {"accuracy": 0.0, "margin": 0.0}

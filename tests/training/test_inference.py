@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from rounding import assert_close
-from tiny_bert import with_random_weights
+from tiny_bert import make_inputs, with_random_weights
 
 from bert_keras.engine.evaluation_pass import Inference, last
 from bert_keras.modeling import (
@@ -27,15 +27,9 @@ def make_model(make):
     return with_random_weights(make())
 
 
-def make_features(lengths=LENGTHS, seed=0):
-    random = np.random.default_rng(seed)
-    mask = np.arange(NUM_TOKENS) < lengths[..., None]
-    return {
-        "input_ids": (random.integers(1, 40, mask.shape) * mask).astype(np.int32),
-        "input_mask": mask.astype(np.int8),
-        "segment_ids": (random.integers(0, 2, mask.shape) * mask).astype(np.int8),
-        "example_index": np.arange(len(lengths)),
-    }
+def make_features(lengths=LENGTHS):
+    inputs = make_inputs(np.random.default_rng(0), lengths, NUM_TOKENS)
+    return inputs | {"example_index": np.arange(len(lengths))}
 
 
 def outputs_of(model, features, batch_size=3, is_trimmed=True):

@@ -6,10 +6,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from states import assert_bit_equal, state_of, weights_of
 
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
-from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss, weights_by_name
+from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.tasks.distillation.loss import _soft_losses
 
@@ -31,7 +32,7 @@ def train(config, mean, std, ema_decay=0.0):
     }
     batches = iter(in_parts(tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True)))
     losses = [float(trainer.train(batches, tf.constant(1))["loss"]) for _ in range(2)]
-    return {name: variable.numpy() for name, variable in trainer.state.items()}, losses
+    return state_of(trainer), losses
 
 
 @pytest.mark.usefixtures("no_graphs")
@@ -52,10 +53,10 @@ def test_the_unit_of_the_labels_changes_nothing_but_the_unit_of_the_head(tiny_co
 def test_without_a_scale_nothing_changes(tiny_config):
     keras.utils.set_random_seed(3)
     model = ClassifierModel(tiny_config, 1)
-    before = {name: weight.numpy() for name, weight in weights_by_name(model).items()}
+    before = weights_of(model)
     loss = RegressionLoss(model)
     assert loss.weight_units == {}
-    assert all((before[name] == weight.numpy()).all() for name, weight in weights_by_name(model).items())
+    assert_bit_equal(weights_of(model), before)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])

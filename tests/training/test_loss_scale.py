@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from states import state_of
 
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale, without_skipped
@@ -51,10 +52,6 @@ def batches():
 def train(trainer, batches, num_steps):
     totals = trainer.train(iter(in_parts(batches)), tf.constant(num_steps))
     return tf.nest.map_structure(float, totals), state_of(trainer)
-
-
-def state_of(trainer):
-    return {name: variable.numpy() for name, variable in trainer.state.items()}
 
 
 @pytest.mark.slow  # two trainers in 16 bits

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_up_task import MadeUpSettings, open_run, write_start
+from made_up_task import MadeUpSettings, open_run
 from training_programs import (
     run_classifier,
     run_few_shot,
@@ -16,11 +16,6 @@ from training_programs import (
 
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return write_start(tmp_path_factory.mktemp("start") / "tiny", num_layers=2)
 
 
 @pytest.fixture
@@ -161,7 +156,7 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
             {"do_train": True, "lora_targets": "key"},
             "lora_targets has no effect without lora_rank; give both, or leave",
         ),
-        ({"do_train": True, "freeze_layers": 3}, "freeze_layers=3, but the model has 2 layers; give 2 or less"),
+        ({"do_train": True, "freeze_layers": 3}, "freeze_layers=3, but the model has 1 layers; give 1 or less"),
     ],
 )
 def test_what_does_not_go_together_is_refused(start, tmp_path, flags, message):

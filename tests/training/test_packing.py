@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
-from states import weights_in
-from tiny_bert import make_config, with_random_weights
+from states import state_of, weights_in
+from tiny_bert import make_config, make_inputs, with_random_weights
 from training_runs import assert_near, rows_of, stop_after
 from xla import lower
 
@@ -33,14 +33,9 @@ CONFIG = make_config(
 def make_features():
     """Makes thirty sequences of 3 to 24 tokens; some token labels are ignored."""
     random = np.random.default_rng(0)
-    mask = np.arange(24) < random.integers(3, 25, 30)[:, None]
-    labels = np.where(mask, random.integers(-1, 3, mask.shape), -1)
-    return {
-        "input_ids": (random.integers(1, 40, mask.shape) * mask).astype(np.int32),
-        "input_mask": mask.astype(np.int8),
-        "segment_ids": (random.integers(0, 2, mask.shape) * mask).astype(np.int8),
-        "label_ids": labels.astype(np.int32),
-    }
+    inputs = make_inputs(random, random.integers(3, 25, 30), 24)
+    labels = np.where(inputs["input_mask"], random.integers(-1, 3, (30, 24)), -1)
+    return inputs | {"label_ids": labels.astype(np.int32)}
 
 
 def make_trainer(num_parts=1, is_packed=False):
@@ -63,7 +58,7 @@ def train(*arguments, **more):
     """Trains a few steps and returns their metrics and the final weights."""
     trainer, batches = make_trainer(*arguments, **more)
     totals = trainer.train(iter(batches), tf.constant(NUM_STEPS))
-    return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
+    return tf.nest.map_structure(float, totals), state_of(trainer)
 
 
 @pytest.mark.slow  # two graphs; tests/training/test_every_loss.py packs single batches of each loss

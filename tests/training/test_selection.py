@@ -12,10 +12,10 @@ def run_dir(tmp_path):
     return RunDir(str(tmp_path), "run_made_up")
 
 
-def make(run_dir, patience=0, metric="f1"):
+def make(run_dir, patience=0):
     """Makes a selection, and the list of the steps that it keeps."""
     kept = []
-    return Selection(run_dir, metric, patience, lambda step, metrics: kept.append((step, metrics["f1"]))), kept
+    return Selection(run_dir, "f1", patience, lambda step, metrics: kept.append((step, metrics["f1"]))), kept
 
 
 def write_metrics(run_dir, values, checkpoint):

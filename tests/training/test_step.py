@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from eager import without_graphs
 from lookup_loss import LookupLoss
-from states import assert_states_close
+from states import assert_bit_equal, assert_states_close, state_of
 from steps_on_backends import thirty_updates
 
 from bert_keras.engine.evaluation_pass import Evaluator, last
@@ -45,16 +45,6 @@ def make_trainer(config, num_micro_batches=1, seed=7, learning_rate=1e-2, is_tra
     return TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), seed, num_micro_batches, is_trained)
 
 
-def state_of(trainer):
-    return {name: variable.numpy() for name, variable in trainer.state.items()}
-
-
-def assert_equal(first, second, tolerance=0.0):
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_allclose(value, second[name], rtol=0, atol=tolerance, err_msg=name)
-
-
 @pytest.mark.parametrize(
     ("name", "is_compiled"),
     [
@@ -86,7 +76,7 @@ def test_many_steps_in_one_call_are_the_same_as_one_by_one(tiny_config, make_exa
         trainer.state[name].assign(value)
     iterator = iter(in_parts(dataset, trainer.num_micro_batches))
     losses = [float(trainer.train(iterator, tf.constant(1))["loss"]) for _ in range(6)]
-    assert_equal(together, state_of(trainer))
+    assert_bit_equal(together, state_of(trainer))
     assert float(totals["loss"]) == pytest.approx(sum(losses), rel=1e-6)
 
 

@@ -8,6 +8,7 @@ import pytest
 from known_models import TOKENS
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
+from training_runs import results_in
 
 from bert_keras.data_prep.text.same_text import find_shared
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -153,7 +154,7 @@ def test_predictions_are_a_column_and_are_judged_where_there_are_tags(make, tmp_
         "he B-PER B-PER\nwas O O\nlondon B-TOWN B-LOC\nof I-LOC I-LOC\nfrance I-LOC O\n\n"
         "paris B-TOWN B-LOC\nwalks O B-PER\n"
     )
-    results = dict(line.split(" = ") for line in (tmp_path / "predict_results.txt").read_text().splitlines())
+    results = results_in(tmp_path, "predict_results.txt")
     assert float(results["recall"]) == pytest.approx(1 / 4)
     assert messages[-1].startswith(
         f"predictions, compared with the tags of {tmp_path / 'predict_file.txt'}: precision 0.25,"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from made_up_task import MadeUp, run, write_start
+from made_up_task import MadeUp, run
 from training_programs import run_classifier, run_pretraining
 
 from bert_keras.data_prep.records.reading import open_records
@@ -176,8 +176,7 @@ def test_flags_are_checked_before_anything_else(tmp_path, fake_tpu, flags, messa
 
 
 @pytest.mark.usefixtures("no_graphs")
-def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypatch):
-    start = write_start(tmp_path / "tiny")
+def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(start, tmp_path, monkeypatch):
     shapes = []
     call = ClassifierModel.call
 

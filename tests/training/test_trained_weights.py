@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
+from states import state_of, weights_of
 
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
@@ -18,12 +19,7 @@ from bert_keras.modeling import (
     LearningRateSchedule,
     TokenClassificationLoss,
     TokenClassifierModel,
-    weights_by_name,
 )
-
-
-def state_of(trainer):
-    return {name: variable.numpy() for name, variable in trainer.state.items()}
 
 
 def assert_equal(first, second, tolerance):
@@ -41,7 +37,7 @@ def train_classifier(config, num_micro_batches=1, class_weights=None, rate_facto
     loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), rate_factor=rate_factor)
     trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
-    before = {name: weight.numpy() for name, weight in weights_by_name(loss.model).items()}
+    before = weights_of(loss.model)
     random = np.random.default_rng(0)
     features = {
         "input_ids": random.integers(1, 40, (32, 10)),

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from made_up_task import MadeUp, make_features, run, write_start
+from made_up_task import MadeUp, make_features, run
 from rounding import assert_close
-from states import assert_bit_equal, weights_in
+from states import assert_bit_equal, state_of, weights_in
 from training_runs import assert_near, rows_of
 
 from bert_keras.engine.evaluation_pass import Inference, last, length_step
@@ -32,17 +32,12 @@ from bert_keras.settings.groups import RunSettings
 STRATEGY = tf.distribute.get_strategy()
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    # Two layers, whose gradients overflow again late in a run.
-    return write_start(tmp_path_factory.mktemp("start") / "tiny", num_layers=2)
-
-
 @pytest.mark.slow  # three runs of sixty steps; tests/training/test_loss_scale.py has shorter ones
-def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
+def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(deep_start, tmp_path, monkeypatch, capsys):
     # So large that the first steps overflow, and growing so fast that later ones do.
     monkeypatch.setattr("bert_keras.engine.trainer.LossScale", functools.partial(LossScale, 2.0**24, 3))
-    flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
+    # Two layers, whose gradients overflow again late in a run.
+    flags = {"init_checkpoint": deep_start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)
     text = "1 step up to step 1 changed no weights because the gradients overflowed float16; the loss scale is now"
@@ -70,26 +65,26 @@ def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_pa
     # The loss scale is not a weight: loading the checkpoint ignores it.
     checkpoint = open_checkpoint(str(tmp_path / "whole"))
     assert {"loss_scale", "loss_scale_steps"} < set(checkpoint.names)
-    config = BertConfig.from_json_file(start / "bert_config.json")
+    config = BertConfig.from_json_file(deep_start / "bert_config.json")
     report = load_weights(weights_by_name(ClassifierModel(config, 2)), checkpoint)
     assert report.unused == []
 
 
 @pytest.mark.slow  # XLA compiles four programs; a shorter test of the same network is below
-def test_a_run_that_is_compiled_trains_the_same_weights(start, tmp_path):
-    flags = {"init_checkpoint": start, "eval_steps": 3, "gradient_accumulation_steps": 2, "do_predict": True}
+def test_a_run_that_is_compiled_trains_the_same_weights(deep_start, tmp_path):
+    flags = {"init_checkpoint": deep_start, "eval_steps": 3, "gradient_accumulation_steps": 2, "do_predict": True}
     expected = run(MadeUp(does_predict=True), tmp_path / "plain", **flags)
     compiled = run(MadeUp(does_predict=True), tmp_path / "compiled", **flags, jit=True)
     assert compiled == pytest.approx(expected, rel=1e-5)
     assert_near(weights_in(tmp_path / "compiled"), weights_in(tmp_path / "plain"), atol=2e-6)
 
 
-def make_rows(num_tokens):
+def make_rows():
     """Makes rows of random features, some of them much longer than the others."""
     features = make_features(24, 1)
-    padding = [(0, 0), (0, num_tokens - features["input_ids"].shape[1])]
+    padding = [(0, 0), (0, 128 - features["input_ids"].shape[1])]
     features = {name: np.pad(value, padding) if value.ndim == 2 else value for name, value in features.items()}
-    features["input_mask"][::5, : num_tokens // 2] = 1
+    features["input_mask"][::5, :64] = 1
     features["input_ids"] += features["input_mask"] * (features["input_ids"] == 0)
     return features
 
@@ -98,7 +93,7 @@ def make_rows(num_tokens):
 def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatch):
     # Batches of another length get other masks.
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
-    features, states, losses, shapes = make_rows(128), [], [], []
+    features, states, losses, shapes = make_rows(), [], [], []
     config = dataclasses.replace(tiny_config, max_position_embeddings=128)
     for jit in (False, True):
         keras.utils.set_random_seed(1)
@@ -107,7 +102,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
         batches = training_batches(features, 4, 0, is_trimmed=jit, length_step=length_step(128, jit))
         shapes.append({batch["input_ids"].shape[1] for batch in batches.take(6)})
         losses.append(float(trainer.train(iter(in_parts(batches)), tf.constant(6))["loss"]))
-        states.append({name: variable.numpy() for name, variable in trainer.state.items()})
+        states.append(state_of(trainer))
     assert shapes == [{128}, {16, 64}]
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
     assert_near(*states, atol=2e-6)
@@ -115,7 +110,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
 
 def test_answers_of_compiled_models_are_those_of_others(tiny_config):
     config = dataclasses.replace(tiny_config, max_position_embeddings=128)
-    model, features = SquadModel(config), make_rows(128)
+    model, features = SquadModel(config), make_rows()
     outputs = last(Inference(model, STRATEGY, 5, is_trimmed=True, is_compiled=True).outputs(features))
     expected = last(Inference(model, STRATEGY, 5).outputs(features))
     tokens = features["input_mask"] == 1

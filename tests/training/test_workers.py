@@ -12,9 +12,9 @@ from bert_keras.engine.distribution.workers import Workers, open_run_dir
 from bert_keras.runs.run_dir import RunDir
 
 
-def make_worker(index, sums, count=2):
+def make_worker(index, sums):
     worker = Workers(tf.distribute.get_strategy())
-    worker.index, worker.count, worker.sums = index, count, sums
+    worker.index, worker.count, worker.sums = index, 2, sums
     return worker
 
 
