@@ -1,16 +1,21 @@
-"""Figures about texts and labels for a look at files."""
+"""Looks at the files of a run, and figures about their texts and labels."""
 
 import collections
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import Key, Placed, find_contradictions, find_shared
 from bert_keras.mistakes import Message, shortened, some_of
+from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
+from bert_keras.tasks.dry_run.opening import files_used, open_settings
+
+S = TypeVar("S", bound=FineTuningSettings)
+T = TypeVar("T")
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
 _LONGEST_SHOWN = 110
@@ -97,6 +102,34 @@ def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:
                 share = f"{len(both):,} of the {len(later.keys):,} texts of {later.name} are also in {earlier.name}"
                 where = f"such as {later.sources[number]} ({earlier.sources[other]} there)"
                 found.add("warning", f"{share}, {where}")
+
+
+def look_at_files(
+    settings: S,
+    program: str,
+    is_whole: bool,
+    read: Callable[[S, str], T],
+    describe: Callable[[Findings, T, S], Texts],
+) -> list[Findings]:
+    """Looks at each file that the run of a program reads; not `is_whole`: only for mistakes.
+
+    Args:
+        read: reads and checks the file of a setting, given its name.
+        describe: adds what a file holds, and returns its texts.
+    """
+    together, files, texts = Findings(), [], []
+    with together.catching():
+        settings = open_settings(settings, program)
+        settings.check_effects()
+        for name in files_used(settings):
+            files.append(Findings(getattr(settings, name), name))
+            content = None
+            with files[-1].reading():
+                content = read(settings, name)
+            if is_whole and content:
+                texts.append(describe(files[-1], content, settings))
+    add_shared_texts(together, texts)
+    return [*files, together]
 
 
 def is_uneven(counts: Collection[int]) -> bool:
