@@ -272,7 +272,7 @@ def test_mistakes_in_flags(arguments, message):
         (["he", "--task=regression"], "^task=regression, but .* has classification; leave it out"),
         ([""], "^argument 1 has no word in its text; give a text$"),
         (["he", "--output_file=a"], "^there is no flag --output_file; results go to standard output, so end the comm"),
-        (["he", "--wings=2"], '^there is no flag --wings; an example: python predict.py --model_dir=output "A text'),
+        (["he", "--wings=2"], 'flag --wings; an example: python predict.py --model_dir=output "A text'),
     ],
 )
 def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
