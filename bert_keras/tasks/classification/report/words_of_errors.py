@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from bert_keras.data_prep.text.places import locate, place_rows
 from bert_keras.tasks.ability import IDS
 from bert_keras.tasks.finetuning.why import SeenWord, seen_words, strongest, weights_of_words
 from bert_keras.tasks.tables.encoding import starts_of_rows
-
-if TYPE_CHECKING:
-    from bert_keras.tasks.classification.task import Classification
 
 log = logging.getLogger("bert_keras")
 
@@ -23,7 +20,7 @@ _MOST_WORDS, _MOST_ERRORS, _MOST_TOKENS = 3, 20, 1 << 14
 
 
 def words_of_errors(
-    task: "Classification", outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]
+    task: Any, outputs: dict[str, np.ndarray], answers: np.ndarray, places: Sequence[int]
 ) -> list[str] | None:
     """Finds words by hiding each in turn behind [MASK], weighted as by `why` of `TextClassifier`.
 
@@ -31,7 +28,7 @@ def words_of_errors(
     those that `_MOST_TOKENS` suffice for, have "".
 
     Args:
-        task: in an evaluation.
+        task: the `tasks.classification.task.Classification` of an evaluation.
         outputs: of the network for all examples.
         answers: those of `task.answers`, to all examples.
         places: numbers of the examples with errors.
