@@ -1,8 +1,8 @@
-"""Opens a look: its settings are those of the run, but without its model; and reads the files of the settings."""
+"""The settings of a look: as those of the run, but without its model."""
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, TypeVar, cast
 
 from bert_keras.engine.given_settings import over_run, with_absolute_paths
@@ -11,8 +11,6 @@ from bert_keras.runs.run_dir import MODEL_DIR
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage.json_files import read_json
-from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.statistics import Texts, add_shared_texts
 
 S = TypeVar("S", bound=FineTuningSettings)
 T = TypeVar("T")
@@ -45,34 +43,6 @@ def files_used(settings: FineTuningSettings) -> list[str]:
     if missing := next((name for name in used if not getattr(settings, name)), None):
         raise Mistake("{} needs {}; give the file", Setting(ACTIONS[missing]), Setting(missing))
     return used
-
-
-def look_at_files(
-    settings: S,
-    program: str,
-    is_whole: bool,
-    read: Callable[[S, str], T],
-    describe: Callable[[Findings, T, S], Texts],
-) -> list[Findings]:
-    """Looks at each file that the run of a program reads; not `is_whole`: only for mistakes.
-
-    Args:
-        read: reads and checks the file of a setting, given its name.
-        describe: adds what a file holds, and returns its texts.
-    """
-    together, files, texts = Findings(), [], []
-    with together.catching():
-        settings = open_settings(settings, program)
-        settings.check_effects()
-        for name in files_used(settings):
-            files.append(Findings(getattr(settings, name), name))
-            content = None
-            with files[-1].reading():
-                content = read(settings, name)
-            if is_whole and content:
-                texts.append(describe(files[-1], content, settings))
-    add_shared_texts(together, texts)
-    return [*files, together]
 
 
 def teacher_of(settings: FineTuningSettings) -> str | None:

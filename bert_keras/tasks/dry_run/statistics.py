@@ -1,8 +1,8 @@
-"""Figures about texts and labels for a look at files."""
+"""Figures about texts and labels for a look at files, and the look at each file of a run."""
 
 import collections
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from bert_keras.data_prep.text.same_text import Key, Placed, find_contradictions
 from bert_keras.mistakes import Message, shortened, some_of
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
+from bert_keras.tasks.dry_run.opening import S, T, files_used, open_settings
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
 _LONGEST_SHOWN = 110
@@ -112,3 +113,31 @@ def add_small_classes(found: Findings, counts: collections.Counter[str], has_wei
     if is_uneven(counts.values()):
         text = '"{}" has {} examples, but "{}" has {}; {class_weights}=balanced gives rare classes more weight'
         found.add("warning", Message(text, small, f"{fewest:,}", large, f"{most:,}"))
+
+
+def look_at_files(
+    settings: S,
+    program: str,
+    is_whole: bool,
+    read: Callable[[S, str], T],
+    describe: Callable[[Findings, T, S], Texts],
+) -> list[Findings]:
+    """Looks at each file that the run of a program reads; not `is_whole`: only for mistakes.
+
+    Args:
+        read: reads and checks the file of a setting, given its name.
+        describe: adds what a file holds, and returns its texts.
+    """
+    together, files, texts = Findings(), [], []
+    with together.catching():
+        settings = open_settings(settings, program)
+        settings.check_effects()
+        for name in files_used(settings):
+            files.append(Findings(getattr(settings, name), name))
+            content = None
+            with files[-1].reading():
+                content = read(settings, name)
+            if is_whole and content:
+                texts.append(describe(files[-1], content, settings))
+    add_shared_texts(together, texts)
+    return [*files, together]

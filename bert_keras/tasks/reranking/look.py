@@ -3,9 +3,8 @@
 import itertools
 
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import look_at_files
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
-from bert_keras.tasks.dry_run.statistics import Texts, add_examples, num_words, shown, spread
+from bert_keras.tasks.dry_run.statistics import Texts, add_examples, look_at_files, num_words, shown, spread
 from bert_keras.tasks.reranking.data import Queries, check_queries, read_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
 

@@ -3,13 +3,13 @@
 import collections
 
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import look_at_files
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.tasks.dry_run.statistics import (
     Texts,
     add_equal_texts,
     add_examples,
     counted,
+    look_at_files,
     num_words,
     numbers,
     shown,
