@@ -285,9 +285,11 @@ def test_columns_of_the_training_are_used_if_the_file_has_them(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["id,text\n7,he was\n", "he was,0\nhe was,1\n", "Text\nhe was\n"])
-def test_a_column_number_of_the_training_counts_only_without_known_names(tmp_path, content):
+def test_a_column_number_of_the_training_counts_only_without_known_names(tmp_path, content, messages):
     (tmp_path / "a.csv").write_text(content)
     assert {*table_texts(tmp_path / "a.csv", trained={"text_column": "0"})} == {"he was"}
+    message = 'the training read its texts from column 0 by its number; give text_column if it is not "text"'
+    assert any(line.endswith(message) for line in messages) == content.startswith("id")
 
 
 @pytest.mark.parametrize(

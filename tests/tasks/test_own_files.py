@@ -73,13 +73,6 @@ def test_several_labels_in_a_cell(read):
     assert labels_of(read("own.jsonl", content, columns, "multi_label")) == [("red", "3"), ()]
 
 
-def test_labels_may_be_absent_if_they_are_not_needed(read):
-    for content in ("text\na\nb\n", "text,label\na,\nb,\n"):
-        examples = read("own.csv", content, needs_label=False)
-        assert [(example.text_a, example.label) for example in examples] == [("a", None), ("b", None)]
-    assert labels_of(read("own.csv", "text,label\na,x\n", needs_label=False)) == ["x"]
-
-
 NO_HEADER = 'no header, the first row is 1, a, because "1" is a number among numbers (has_header=true skips it)'
 NAMES = "the first row names the columns: {} (has_header=false reads it as data)"
 

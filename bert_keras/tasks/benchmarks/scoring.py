@@ -4,7 +4,6 @@ Each function returns a dict of metrics, and the same as a table for people. Err
 """
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -222,12 +221,8 @@ def _read_prediction(text: str, place: str, task: GlueTask) -> str | float:
             reason = "" if task.has_one_order else "; libraries number these classes in different orders, so give names"
             raise Mistake('{}: prediction "{}" is not one of {}{}', place, text, ", ".join(task.labels), reason)
         return label
-    try:
-        number = float(text)
-    except ValueError:
-        raise Mistake('{}: prediction "{}" is not a number; this task needs numbers', place, text) from None
-    if not math.isfinite(number):
-        raise Mistake('{}: prediction "{}" is not finite; this task needs numbers', place, text)
+    if (number := to_number(text)) is None:
+        raise Mistake('{}: prediction "{}" is not a finite number; this task needs numbers', place, text)
     return number
 
 

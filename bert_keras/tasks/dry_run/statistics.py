@@ -1,21 +1,17 @@
-"""Looks at the files of a run, and figures about their texts and labels."""
+"""Figures about texts and labels for a look at files, and the look at each file of a run."""
 
 import collections
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from bert_keras.data_prep.text.same_text import Key, Placed, find_contradictions, find_shared
 from bert_keras.mistakes import Message, shortened, some_of
-from bert_keras.settings.groups import FineTuningSettings
 from bert_keras.storage import paths
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import files_used, open_settings
-
-S = TypeVar("S", bound=FineTuningSettings)
-T = TypeVar("T")
+from bert_keras.tasks.dry_run.opening import S, T, files_used, open_settings
 
 _LABELS_SHOWN, _NAMES_SHOWN = 12, 5
 _LONGEST_SHOWN = 110
@@ -104,6 +100,21 @@ def add_shared_texts(found: Findings, files: Sequence[Texts]) -> None:
                 found.add("warning", f"{share}, {where}")
 
 
+def is_uneven(counts: Collection[int]) -> bool:
+    """Returns whether classes with these numbers of examples differ so much that weights help."""
+    return max(counts) > _UNEVEN * min(counts)
+
+
+def add_small_classes(found: Findings, counts: collections.Counter[str], has_weights: bool) -> None:
+    """Adds the setting that helps if some classes have far fewer examples than others."""
+    if len(counts) < 2 or has_weights:
+        return
+    (large, most), (small, fewest) = counts.most_common(1)[0], counts.most_common()[-1]
+    if is_uneven(counts.values()):
+        text = '"{}" has {} examples, but "{}" has {}; {class_weights}=balanced gives rare classes more weight'
+        found.add("warning", Message(text, small, f"{fewest:,}", large, f"{most:,}"))
+
+
 def look_at_files(
     settings: S,
     program: str,
@@ -130,18 +141,3 @@ def look_at_files(
                 texts.append(describe(files[-1], content, settings))
     add_shared_texts(together, texts)
     return [*files, together]
-
-
-def is_uneven(counts: Collection[int]) -> bool:
-    """Returns whether classes with these numbers of examples differ so much that weights help."""
-    return max(counts) > _UNEVEN * min(counts)
-
-
-def add_small_classes(found: Findings, counts: collections.Counter[str], has_weights: bool) -> None:
-    """Adds the setting that helps if some classes have far fewer examples than others."""
-    if len(counts) < 2 or has_weights:
-        return
-    (large, most), (small, fewest) = counts.most_common(1)[0], counts.most_common()[-1]
-    if is_uneven(counts.values()):
-        text = '"{}" has {} examples, but "{}" has {}; {class_weights}=balanced gives rare classes more weight'
-        found.add("warning", Message(text, small, f"{fewest:,}", large, f"{most:,}"))

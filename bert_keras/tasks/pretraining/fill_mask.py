@@ -137,7 +137,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         if not num_masks:
             written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
             hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
-            raise Mistake('{} has no {}: "{}"; {}', source, MASK, shortened(text, 60), hint)
+            raise Mistake('{} has no {}: "{}"; {}', source, MASK, shortened(text, 57), hint)
         self.limits.check("max_masks", num_masks, source, MASK)
         ids = self._fit(ids, source)
         num_cut = num_masks - ids.count(mask_id)

@@ -40,10 +40,10 @@ class Columns:
     label_separator: str | None = None
     choices: tuple[str, ...] = ()
 
-    def parts(self, names: Iterable[str], needs_label: bool = True) -> list[str]:
+    def parts(self, names: Iterable[str]) -> list[str]:
         """Returns all columns; those of a joined text and of several labels singly."""
-        joined = (self.text, self.pair, self.label if needs_label else None)
-        parts = [part for column in joined if column is not None for part in parts_of(column, names)]
+        joined = [column for column in (self.text, self.pair, self.label) if column is not None]
+        parts = [part for column in joined for part in parts_of(column, names)]
         return [*parts, *(column for column in (self.id, *self.choices) if column is not None)]
 
     def texts(self, names: Iterable[str]) -> list[str]:
@@ -101,7 +101,7 @@ def find_columns(
         given = dataclasses.replace(given, text="0")
     # Names may be those of a header that is unclear.
     names = numbers if header.answer == NO else (*table.names, *numbers)
-    problems = problems_with(given, names, needs_label, has_numbers=False)
+    problems = problems_with(given, names, has_numbers=False)
     missing = [what for what in ("text", "label") if getattr(given, what) is None and (what == "text" or needs_label)]
     guess: dict[str, str] = {}
     candidates = Message("")
@@ -154,7 +154,7 @@ def choose_columns(
     `rows` are its first rows; None: given columns are not checked. They may be numbers if it `has_numbers`.
     """
     found: dict[str, str | None] = {}
-    problems = [] if rows is None else problems_with(given, names, needs_label, has_numbers)
+    problems = [] if rows is None else problems_with(given, names, has_numbers)
     if given.text is None:
         found |= _find_text(names, given, problems)
     if given.label is None and needs_label:
@@ -173,22 +173,19 @@ def choose_columns(
     return dataclasses.replace(given, **found)
 
 
-def read_table(
-    table: Table, columns: Columns, needs_label: bool, header: Header
-) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
+def read_table(table: Table, columns: Columns, header: Header) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
     """Returns the index of the cell of each column that a user's table has, and its rows, at least one.
 
-    If all needed columns are numbers, they count columns from 0. A row that names the columns again is a BadRow.
+    If all columns are numbers, they count columns from 0. A row that names the columns again is a BadRow.
     """
     path, names = table.path, table.names
-    needed = columns.parts(names, needs_label)
-    optional = [part for part in columns.parts(names) if part not in needed]
     if table.is_json:
         places = {column: place for place, column in enumerate(names)}
         return places, checked_rows(table)
-    is_counting = all(map(str.isdecimal, needed))
-    places = _find_places(needed + optional, names, is_counting)
-    for name in needed:
+    parts = columns.parts(names)
+    is_counting = all(map(str.isdecimal, parts))
+    places = _find_places(parts, names, is_counting)
+    for name in parts:
         if not name.isdecimal() and names.count(name) > 1:
             raise Mistake('{} has more than one column "{}"; rename all but one of them', path, name)
     if not header.is_given and (header.answer == NO or is_counting):
@@ -223,10 +220,10 @@ def _existing(given: Columns, names: Sequence[str]) -> tuple[str | None, ...]:
     return tuple(map(existing, (given.text, given.pair, given.label)))
 
 
-def problems_with(given: Columns, names: Sequence[str], needs_label: bool, has_numbers: bool) -> list[str]:
+def problems_with(given: Columns, names: Sequence[str], has_numbers: bool) -> list[str]:
     """Returns what is wrong with the given columns."""
     problems = []
-    for part in dict.fromkeys(given.parts(names, needs_label)):
+    for part in dict.fromkeys(given.parts(names)):
         if part in names or (has_numbers and part.isdecimal() and int(part) < len(names)):
             continue
         several = part.split(",") if part == given.id else []

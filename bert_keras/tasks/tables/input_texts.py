@@ -115,6 +115,10 @@ def read_table(
     columns = find(table, header, names, form, given, trained)
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
+    number, text = trained.get("text_column") or "", columns.text or ""
+    if number.isdecimal() and not given.get("text_column") and text in names and names.index(text) != int(number):
+        message = '{}: the training read its texts from column {} by its number; give {text_column} if it is not "{}"'
+        log.warning(Message(message, input_file, number, text))
     examples = iterate_own_file(table, columns, has_header=header)
     rows = ((example.source, _text_of_row(example, form)) for example in examples)
     return _begun(rows, f"{input_file} holds no row; give at least one")

@@ -57,24 +57,20 @@ class LabelReader:
                 columns.label,
             )
 
-    def read(self, cells: Mapping[str, Any], place: str, needs_label: bool) -> Label | None:
-        """Returns the label of a row, whose `cells` are by column; None without a label, unless it `needs_label`.
+    def read(self, cells: Mapping[str, Any], place: str) -> Label | None:
+        """Returns the label of a row, whose `cells` are by column; None if the table has no column of labels.
 
         The caller adds file and line to a Mistake; `place` is the line, for messages about other rows.
         """
         if len(self._parts) > 1:
-            if any(part not in cells for part in self._parts):
-                return None
             named = zip(self._names, self._parts, strict=True)
             return tuple(name for name, part in named if _to_flag(cells[part], name))
         column = self._columns.label
-        if column is None or column not in cells:
+        if column is None:
             return None
         self._check_type(cells[column], place)
         label = self._to_labels(cells[column], place) if self._kind == "multi_label" else self._to_label(cells[column])
-        if label == () and not needs_label:
-            label = None
-        if label is None and needs_label:
+        if label is None:
             raise Mistake('the column "{}" is empty; every example needs a label here', column)
         return label
 

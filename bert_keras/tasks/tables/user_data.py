@@ -55,13 +55,13 @@ def iterate_own_file(
     """Yields the examples of a user's table of texts one by one, in the order of the file; a BadRow if unreadable.
 
     Files are .csv, .tsv or .txt (tabs), .jsonl, .ndjson or .json (an object on each line), also compressed. To save
-    memory, the rows of CSV and TSV are usually split one by one. Columns that are not given are found. Without
-    `needs_label`, an absent column or an empty cell means no label. `kind` is one of `settings.KINDS`, `has_header` one
-    of `columns.HEADERS` or a decision.
+    memory, the rows of CSV and TSV are usually split one by one. Columns that are not given are found, that of the
+    label only if it `needs_label`. `kind` is one of `settings.KINDS`, `has_header` one of `columns.HEADERS` or a
+    decision.
     """
     header = find_header(table, columns, has_header) if isinstance(has_header, str) else has_header
     columns = _find_columns(table, columns, needs_label, header)
-    places, rows = read_table(table, columns, needs_label, header)
+    places, rows = read_table(table, columns, header)
     _check_places(table.path, columns, places)
     names = table.names if header.answer == YES else [*map(str, range(len(table.names)))]
     labels = LabelReader(columns, kind, names)
@@ -78,7 +78,7 @@ def iterate_own_file(
         source = f"{table.name} {where}"
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
-            label = labels.read(cells, where, needs_label)
+            label = labels.read(cells, where)
             example = Example(
                 id=str(number) if columns.id is None else to_name(cells[columns.id], columns.id),
                 text_a=_to_text(cells, cast(str, columns.text)),

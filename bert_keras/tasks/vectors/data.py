@@ -155,7 +155,7 @@ def read_file(
     first, second, others = *(*texts, None, None)[:2], texts[2:]
     columns = Columns(first, second, score or label, choices=others)
     if header.answer == YES:
-        problems = problems_with(columns, table.names, columns.label is not None, has_numbers=not table.is_json)
+        problems = problems_with(columns, table.names, has_numbers=not table.is_json)
         if problems:  # here, because the texts are named by another setting than those of classes
             message = "{}: {}; its columns are {}; name the texts with {}"
             raise Mistake(message, path, "; ".join(problems), list_columns(table.names), _texts_of(roles))

@@ -28,7 +28,7 @@ def words_of_errors(
     those that `_MOST_TOKENS` suffice for, have "".
 
     Args:
-        task: the `Classification`, in an evaluation.
+        task: the `tasks.classification.task.Classification` of an evaluation.
         outputs: of the network for all examples.
         answers: those of `task.answers`, to all examples.
         places: numbers of the examples with errors.
