@@ -63,7 +63,7 @@ def probabilities_in(path):
     return np.array([[float(cell) for cell in line.split("\t")] for line in path.read_text().splitlines()])
 
 
-def test_training_learns_and_leaves_what_it_promises(trained, files):
+def test_training_learns_and_leaves_what_it_promises(trained):
     results = results_in(trained)
     assert list(results) == ["eval_accuracy", "eval_f1_macro", "eval_loss", "global_step", "loss"]
     assert (results["eval_accuracy"], results["global_step"]) == ("1.0", "100")
@@ -204,7 +204,7 @@ def test_long_texts_are_answered_by_the_mean_over_their_windows(out, tmp_path):
     np.testing.assert_allclose(probabilities_in(out / "test_results.tsv"), single[[0, 5]], atol=1e-6)
 
 
-def test_a_model_is_only_asked_what_it_was_trained_for(out, mrpc, tmp_path):
+def test_a_model_is_only_asked_what_it_was_trained_for(out, mrpc):
     flags = {"output_dir": out}
     message = "^the model has the labels neg, pos, but the data have 0, 1; give data of the task that the model was tr"
     with pytest.raises(ValueError, match=message):

@@ -111,7 +111,7 @@ def test_rows_may_be_tuples(train):
     assert of_tuples.settings["train_file"] == of_dicts.settings["train_file"]
 
 
-def test_packed_rows_train_the_same(train, tmp_path):
+def test_packed_rows_train_the_same(train):
     found = train(ROWS, ROWS, rerank_loss="bce", max_steps=4, pack=True)
     assert np.isfinite(found.metrics["loss"])
 
