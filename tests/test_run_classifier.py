@@ -8,7 +8,6 @@ import shlex
 import shutil
 import zipfile
 
-import keras
 import numpy as np
 import pytest
 from tiny_classes import FILLERS, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
@@ -23,18 +22,11 @@ from bert_keras.tasks.finetuning.model_dir import is_model_of
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """An untrained model."""
-    keras.utils.set_random_seed(1)
-    return write_start(tmp_path_factory.mktemp("start"))
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory, start):
+def files(tmp_path_factory):
     """The flags of a short run; `output_dir` belongs to the test."""
     folder = tmp_path_factory.mktemp("data")
     return {
-        "init_checkpoint": start,
+        "init_checkpoint": write_start(folder / "start"),
         "train_file": write_texts(folder / "train.csv", 160, 1),
         "eval_file": write_texts(folder / "dev.csv", 30, 2),
         "max_seq_length": 12,

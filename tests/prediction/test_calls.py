@@ -47,11 +47,6 @@ def classify(run):
 
 
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("pretrained"), random_model(num_hidden_layers=1))
-
-
-@pytest.fixture(scope="module")
 def answerer(make):
     return QuestionAnswerer(make("question_answering"))
 
@@ -192,7 +187,8 @@ def test_mistakes_in_labels(make, task, labels, message):
         open_model(make(task), labels=labels)
 
 
-def test_a_warm_model_needs_no_trace_for_any_length(run, pretrained, answerer):
+def test_a_warm_model_needs_no_trace_for_any_length(run, answerer, tmp_path):
+    pretrained = write_model(tmp_path, random_model(num_hidden_layers=1))
     fill_mask = FillMask(pretrained).warmup()
     assert fill_mask.num_traces == 1
     fill_mask(["[MASK]", "is " * 20 + "[MASK]", "is " * 37 + "[MASK]"], candidates=["paris"])
