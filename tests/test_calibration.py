@@ -124,8 +124,8 @@ def test_each_of_several_labels_has_its_temperature(flags, tmp_path):
 
 @pytest.mark.usefixtures("no_graphs")
 def test_the_held_out_share_of_a_file_is_the_same_later(flags, tmp_path):
-    held_out = {**flags, "eval_file": None, "eval_share": 0.2, "num_train_epochs": 1, "output_dir": tmp_path / "out"}
-    metrics = run(held_out, "do_train", "do_eval", "calibrate")
+    held_out = {**flags, "eval_file": None, "eval_share": 0.2, "num_train_epochs": None, "output_dir": tmp_path / "out"}
+    metrics = run(held_out, "do_train", "do_eval", "calibrate", max_steps=2)
     assert run({"output_dir": tmp_path / "out"}, "do_eval") == pytest.approx(metrics)
 
 

@@ -129,7 +129,7 @@ def test_a_student_comes_closer_on_texts_without_labels(taught):
 
 
 @pytest.mark.usefixtures("no_graphs")
-def test_a_stopped_run_continues_from_python_as_if_it_had_not_stopped(taught, folder, flags_of, tmp_path, monkeypatch):
+def test_a_stopped_run_continues_from_python_as_if_it_had_not_stopped(taught, flags_of, tmp_path, monkeypatch):
     flags = flags_of(run_classifier) | {"output_dir": tmp_path / "out"}
     with monkeypatch.context() as patch:
         stop_after(patch, 2)
@@ -272,7 +272,7 @@ def test_a_student_learns_what_its_teacher_knows(learning, program, metric, tmp_
 
 
 @pytest.mark.slow  # 120 steps; tests/training/test_distillation_loss.py has each loss, also of packed rows
-def test_labels_and_layers_and_texts_together(learning, folder, flags_of, tmp_path):
+def test_labels_and_layers_and_texts_together(learning, tmp_path):
     """The teacher has one layer and other widths; metrics.csv has the mean of each loss."""
     flags = learning[run_classifier]
     known = call(run_classifier, flags | {"output_dir": tmp_path / "teacher"}, "do_train", "do_eval")

@@ -98,7 +98,7 @@ def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, sta
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_graphs")
-def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, tmp_path, write_records, capsys):
+def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, tmp_path, capsys):
     flags = {**whole[0], "output_dir": shutil.copytree(whole[0]["output_dir"], tmp_path / "run"), "do_eval": False}
     config = json.loads(flags["bert_config_file"].read_text())
     (tmp_path / "other.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.0}))

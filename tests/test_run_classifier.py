@@ -8,7 +8,6 @@ import shlex
 import shutil
 import zipfile
 
-import keras
 import numpy as np
 import pytest
 from tiny_classes import FILLERS, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
@@ -23,18 +22,11 @@ from bert_keras.tasks.finetuning.model_dir import is_model_of
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """An untrained model."""
-    keras.utils.set_random_seed(1)
-    return write_start(tmp_path_factory.mktemp("start"))
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory, start):
+def files(tmp_path_factory):
     """The flags of a short run; `output_dir` belongs to the test."""
     folder = tmp_path_factory.mktemp("data")
     return {
-        "init_checkpoint": start,
+        "init_checkpoint": write_start(folder / "start"),
         "train_file": write_texts(folder / "train.csv", 160, 1),
         "eval_file": write_texts(folder / "dev.csv", 30, 2),
         "max_seq_length": 12,
@@ -63,7 +55,7 @@ def probabilities_in(path):
     return np.array([[float(cell) for cell in line.split("\t")] for line in path.read_text().splitlines()])
 
 
-def test_training_learns_and_leaves_what_it_promises(trained, files):
+def test_training_learns_and_leaves_what_it_promises(trained):
     results = results_in(trained)
     assert list(results) == ["eval_accuracy", "eval_f1_macro", "eval_loss", "global_step", "loss"]
     assert (results["eval_accuracy"], results["global_step"]) == ("1.0", "100")
@@ -204,7 +196,7 @@ def test_long_texts_are_answered_by_the_mean_over_their_windows(out, tmp_path):
     np.testing.assert_allclose(probabilities_in(out / "test_results.tsv"), single[[0, 5]], atol=1e-6)
 
 
-def test_a_model_is_only_asked_what_it_was_trained_for(out, mrpc, tmp_path):
+def test_a_model_is_only_asked_what_it_was_trained_for(out, mrpc):
     flags = {"output_dir": out}
     message = "^the model has the labels neg, pos, but the data have 0, 1; give data of the task that the model was tr"
     with pytest.raises(ValueError, match=message):

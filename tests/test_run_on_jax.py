@@ -76,15 +76,12 @@ def test_a_pretraining_continues_on_the_other_backend(flags, tmp_path):
     run_on_jax(tmp_path, argv_of(flags, output_dir=tmp_path / "from jax"), step=6, number=signal.SIGTERM)
     expected = weights_in(tmp_path / "whole")
     assert expected["global_step"] == 12
+    results = {name: float(value) for name, value in results_in(tmp_path / "whole").items() if name != "global_step"}
     for name in ("to jax", "from jax"):
         with without_graphs():
             metrics = run(flags, output_dir=tmp_path / name)
         assert_near(weights_in(tmp_path / name), expected, atol=1e-5)
-        assert metrics == pytest.approx(rows_of_last_evaluation(tmp_path / "whole"), rel=1e-5)
-
-
-def rows_of_last_evaluation(folder):
-    return {name: float(value) for name, value in results_in(folder).items() if name != "global_step"}
+        assert metrics == pytest.approx(results, rel=1e-5)
 
 
 # Prints a digest of the whole state at each checkpoint.

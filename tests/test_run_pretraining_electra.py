@@ -38,14 +38,6 @@ def flags(tmp_path, tiny_config, write_records):
     return make_flags(tmp_path, tiny_config, write_records)
 
 
-@pytest.fixture
-def plain(tmp_path, tiny_config, write_records, monkeypatch):
-    """The flags of a run without dropout, whose generator replaces tokens by the most probable ones."""
-    monkeypatch.setattr(replaced_tokens, "gumbel_noise", lambda shape, seed: 0.0)
-    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return make_flags(tmp_path, tiny_config, write_records, **changes) | {"learning_rate": 1e-3}
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tiny_config, write_records):
     """The flags and metrics of a finished run with a vocabulary. Tests must not change its folder."""
@@ -60,14 +52,8 @@ def trained(tmp_path_factory, tiny_config, write_records):
         return flags, run(flags)
 
 
-@pytest.fixture
-def again(trained, tmp_path):
-    """The flags of the finished run, with a copy of its folder."""
-    return {**trained[0], "output_dir": shutil.copytree(trained[0]["output_dir"], tmp_path / "again")}
-
-
 @pytest.mark.usefixtures("no_graphs")
-def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
+def test_a_run_evaluates_both_networks_and_saves_them(trained, tmp_path):
     flags, metrics = trained
     results = results_in(flags["output_dir"])
     assert list(results) == ["global_step", "loss", *METRICS]
@@ -80,6 +66,7 @@ def test_a_run_evaluates_both_networks_and_saves_them(trained, again):
     assert not any(name.startswith("cls/predictions") or "generator/pooler" in name for name in names)
     assert open_checkpoint(flags["output_dir"]).heads == ("replaced_token",)
     # An evaluation alone loads the generator, too.
+    again = {**flags, "output_dir": shutil.copytree(flags["output_dir"], tmp_path / "again")}
     assert run(again, do_train=False) == metrics
     with pytest.raises(ValueError, match="objective was electra and is masked_lm now"):
         run({name: value for name, value in again.items() if name not in ("objective", "generator_size")})
@@ -133,7 +120,11 @@ def test_every_program_of_fine_tuning_starts_from_the_run(trained, tmp_path, cap
 
 @pytest.mark.slow  # two runs; tests/training/test_compiled_steps.py compiles the steps
 @pytest.mark.usefixtures("no_graphs")
-def test_packed_rows_and_parts_change_nothing(plain, tmp_path):
+def test_packed_rows_and_parts_change_nothing(tmp_path, tiny_config, write_records, monkeypatch):
+    """Without dropout, and with a generator that replaces tokens by the most probable ones."""
+    monkeypatch.setattr(replaced_tokens, "gumbel_noise", lambda shape, seed: 0.0)
+    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    plain = make_flags(tmp_path, tiny_config, write_records, **changes) | {"learning_rate": 1e-3}
     changed = {**plain, "pack": True, "gradient_accumulation_steps": 2, "output_dir": tmp_path / "packed"}
     assert run(plain)["loss"] == pytest.approx(run(changed)["loss"], rel=1e-4)
     assert_near(weights_in(changed["output_dir"]), weights_in(plain["output_dir"]), atol=1e-5)

@@ -29,7 +29,7 @@ def entropy_of_masked_tokens(path):
     return -(shares * np.log(shares)).sum()
 
 
-def test_training_needs_no_flag_for_records_without_masks_and_labels(tmp_path, tiny_config, write_records, capsys):
+def test_training_needs_no_flag_for_records_without_masks_and_labels(tmp_path, tiny_config, write_records):
     flags = make_files(tmp_path, tiny_config, write_records)
     letters = [chr(code) for code in range(ord("a"), ord("r"))]
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]

@@ -36,17 +36,11 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """An untrained model."""
-    keras.utils.set_random_seed(1)
-    return write_start(tmp_path_factory.mktemp("start"))
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, data, start):
+def trained(tmp_path_factory, data):
     """A finished run: its flags, metrics and output. Tests must not change its folder."""
+    keras.utils.set_random_seed(1)
     flags = LEARNING | {
-        "init_checkpoint": start,
+        "init_checkpoint": write_start(tmp_path_factory.mktemp("start")),
         "train_file": data["train"],
         "output_dir": tmp_path_factory.mktemp("trained") / "model",
         "log_steps": 50,

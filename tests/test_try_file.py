@@ -128,7 +128,7 @@ BALANCED = ["x"] * 50 + ["y"] * 50
         ({"num_steps": 2}, ["Only 32 texts were read. Train on all, three times:"]),
     ],
 )
-def test_commands_fit_the_result(result, purposes, tmp_path):
+def test_commands_fit_the_result(result, purposes):
     result = {"num_steps": 300, "is_useful": True, "num_suspects": 0, "is_cut": False, **result}
     data = data_of(SingleLabel(["x", "y"]), *result.pop("labels", BALANCED))
     tried = trial.Trial("a.csv", "start", "out", ["--label_column=1"], None)

@@ -35,21 +35,15 @@ cased     128 20  5 12345 no  109 78 2070 13935 0.019843164024680893 8aaa003ad05
 """  # noqa: E501
 
 
-@pytest.fixture
-def tokenizer_of(tmp_path, shared_dir):
+def tokenizer_of(name, shared_dir):
     """Returns the tokenizer that a row of DIGESTS names."""
-
-    def make(name):
-        if name == "uncased":
-            return FullTokenizer(shared_dir("data/vocab/uncased.txt"))
-        characters = [chr(code) for code in range(0x21, 0x7F)]
-        tokens = [*SPECIAL_TOKENS, *characters, *(f"##{character}" for character in characters)]
-        content = "".join(f"{token}\n" for token in tokens)
-        assert hashlib.sha256(content.encode()).hexdigest().startswith("678ef28987dcd938")
-        (tmp_path / "synthetic.txt").write_text(content)
-        return FullTokenizer(tmp_path / "synthetic.txt", do_lower_case=name != "cased")
-
-    return make
+    if name == "uncased":
+        return FullTokenizer(shared_dir("data/vocab/uncased.txt"))
+    characters = [chr(code) for code in range(0x21, 0x7F)]
+    tokens = [*SPECIAL_TOKENS, *characters, *(f"##{character}" for character in characters)]
+    content = "".join(f"{token}\n" for token in tokens)
+    assert hashlib.sha256(content.encode()).hexdigest().startswith("678ef28987dcd938")
+    return FullTokenizer(tokens, do_lower_case=name != "cased")
 
 
 def digest(instances, settings):
@@ -58,7 +52,7 @@ def digest(instances, settings):
 
 
 @pytest.mark.parametrize("row", DIGESTS.strip().splitlines(), ids=lambda row: "-".join(row.split()[:6]))
-def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_dir):
+def test_examples_and_draws_are_those_of_the_original(row, shared_dir):
     name, length, predictions, dupe_factor, seed, words, *counts, next_draw, expected = row.split()
     settings = PretrainingDataSettings(
         int(length),
@@ -67,7 +61,7 @@ def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_
         random_seed=int(seed),
         do_whole_word_mask=words == "yes",
     )
-    tokenizer = tokenizer_of(name)
+    tokenizer = tokenizer_of(name, shared_dir)
     file = str(shared_dir("golden/create_pretraining_data/sample_text.txt"))
     documents = read_documents([file], tokenizer)
     rng = random.Random(settings.random_seed)

@@ -248,7 +248,7 @@ def test_mistakes_are_told_before_any_work(write, name, content, options, proble
         inspect_texts([str(write(name, content))], TextOptions(**options))
 
 
-def test_a_missing_package_or_column_is_named(write, pyarrow, tmp_path, monkeypatch):
+def test_a_missing_package_or_column_is_named(pyarrow, tmp_path, monkeypatch):
     file = str(tmp_path / "a.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"id": [1], "body": ["a"]}), file)
     with pytest.raises(ValueError, match='a.parquet has no column "text", but id, body; name the column'):

@@ -147,7 +147,7 @@ def test_a_vocabulary_with_a_byte_order_mark_and_duplicates(tmp_path, messages):
     ]
 
 
-def test_a_vocabulary_may_be_remote(tmp_path):
+def test_a_vocabulary_may_be_remote():
     paths.make_dirs("ram://models")
     with paths.open_file("ram://models/vocab.txt", "wb") as file:
         file.write(b"[PAD]\n[UNK]\nthe\n")

@@ -216,7 +216,7 @@ class TestFinding:
 
 class TestDamage:
     @pytest.mark.parametrize("damage", ["nothing", "cut data", "cut index", "empty index", "changed byte", "no data"])
-    def test_damage_is_found_and_named(self, prefix, model, damage):
+    def test_damage_is_found_and_named(self, prefix, damage):
         before = weights_by_name(PretrainingModel(CONFIG))
         whole = paths.read_bytes(prefix + DATA)
         others = r", or use another checkpoint in .*: model\.ckpt-4, model\.ckpt-8$"
@@ -342,7 +342,7 @@ class TestLoading:
         )
 
     @pytest.mark.parametrize("allow_partial", [False, True])
-    def test_weights_of_another_shape_or_type_are_refused(self, tmp_path, prefix, model, allow_partial):
+    def test_weights_of_another_shape_or_type_are_refused(self, tmp_path, prefix, allow_partial):
         other = make_model(make_config(num_hidden_layers=1, max_position_embeddings=9, type_vocab_size=3))
         before = weights_of(other)
         with refused(

@@ -64,7 +64,7 @@ def test_the_losses_of_pretraining_are_weighed(model, loss, features):
             PretrainingLoss(model, has_sentence_task, *weights)
 
 
-def test_accuracies_count_the_first_of_the_highest_scores(model, features):
+def test_accuracies_count_the_first_of_the_highest_scores(features):
     logits = np.zeros((6, 3, 40), np.float32)
     features = features | {
         "masked_lm_ids": np.tile(np.array([4, 5, 0], np.int32), (6, 1)),

@@ -104,7 +104,7 @@ def test_a_wrong_casing_names_the_key_of_the_file_that_sets_it(write, pieces, fi
         check_vocabulary(write(pieces), make_config(), True, casing_file=f"model/{file}")
 
 
-def test_markers_are_no_pieces(write):
+def test_markers_are_no_pieces():
     assert not is_cased(["[É]", "<S>", "[UNK]", "word"])
     assert not is_cased(["[PAD]", "[UNK]"])
 

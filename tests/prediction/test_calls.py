@@ -49,11 +49,6 @@ def classify(run):
 
 
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("pretrained"), random_model(num_hidden_layers=1))
-
-
-@pytest.fixture(scope="module")
 def answerer(make):
     return QuestionAnswerer(make("question_answering"))
 
@@ -229,7 +224,8 @@ def test_values_of_other_types_are_refused_at_the_call(run, call, message):
         call(run)
 
 
-def test_a_warm_model_needs_no_trace_for_any_length(run, pretrained, answerer):
+def test_a_warm_model_needs_no_trace_for_any_length(run, answerer, tmp_path):
+    pretrained = write_model(tmp_path, random_model(num_hidden_layers=1))
     fill_mask = FillMask(pretrained).warmup()
     assert fill_mask.num_traces == 1
     fill_mask(["[MASK]", "is " * 20 + "[MASK]", "is " * 37 + "[MASK]"], candidates=["paris"])

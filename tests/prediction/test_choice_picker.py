@@ -17,11 +17,6 @@ def model():
     return randomise(MultipleChoiceModel(small_config(num_hidden_layers=1)), seed=2)
 
 
-@pytest.fixture(scope="module")
-def pick(model, tmp_path_factory):
-    return ChoicePicker(write_fine_tuned(tmp_path_factory.mktemp("run"), model, "multiple_choice", max_seq_length=16))
-
-
 def expected(model, text, choices):
     """Returns the probabilities of a plain call on the choices, padded to one length."""
     rows = [["[CLS]", *text.split(), "[SEP]", *choice.split(), "[SEP]"] for choice in choices]
@@ -33,7 +28,9 @@ def expected(model, text, choices):
     return softmax(np.asarray(model(features)["logits"], np.float64)[0])
 
 
-def test_probabilities_are_those_of_the_trained_model(model, pick, messages):
+def test_probabilities_are_those_of_the_trained_model(model, tmp_path, messages):
+    pick = ChoicePicker(write_fine_tuned(tmp_path, model, "multiple_choice", max_seq_length=16))
+    messages.clear()
     questions = [
         ("he was hungry", ["so he ate .", "paris is the capital", "a"]),
         ("paris is", ["a b", "c d"]),

@@ -32,11 +32,6 @@ def by_position(folder):
 
 
 @pytest.fixture(scope="module")
-def through_windows(folder):
-    return FillMask(folder, long="window", top_k=1)
-
-
-@pytest.fixture(scope="module")
 def by_heart(tmp_path_factory):
     """Always answers paris 0.5, ##ing 0.25, london 0.125."""
     model = constant_model({"paris": 0.5, "##ing": 0.25, "london": 0.125})
@@ -138,12 +133,12 @@ def test_a_window_is_a_plain_call_on_its_tokens(random):
     assert guess.probability == pytest.approx(np.exp(plain_call(model, ids, position=20)[0].max()), abs=1e-6)
 
 
-def test_windows_are_around_each_mask(through_windows, messages):
+def test_windows_are_around_each_mask(folder, messages):
     # Of 100 tokens: 3 is in the window from 0, 50 in the middle of a window of 38, 97 and 99 in the window from 62.
     words = ["is"] * 100
     for place in (3, 50, 97, 99):
         words[place] = "[MASK]"
-    answer = through_windows(" ".join(words))
+    answer = FillMask(folder, long="window", top_k=1)(" ".join(words))
     assert top_tokens(answer) == [PLACES[position % 15] for position in (1 + 3, 1 + 19, 1 + 97 - 62, 1 + 99 - 62)]
     assert answer.best.split()[50] == PLACES[20 % 15]
     assert "text 1 has 100 tokens, 62 more than the 38 that the model takes; it is read through windows" in messages

@@ -17,6 +17,7 @@ from fine_tuned_models import (
 from known_models import TOKENS, random_model, write_model
 from tiny_exports import export_in_this_process
 from tiny_variants import make_variant
+from training_programs import run_classifier, run_ner, run_reranker
 
 from bert_keras import tasks
 from bert_keras.commands import predict
@@ -315,15 +316,9 @@ class TestPrograms:
 
 
 class TestTraining:
-    @pytest.fixture
-    def rows(self, tmp_path):
-        path = tmp_path / "rows.csv"
-        path.write_text("text,label\n" + "he was,good\nso she,bad\nparis,fair\n" * 4)
-        return path
-
-    def test_the_head_stays_with_the_order_of_its_labels(self, rows, tmp_path):
-        from training_programs import run_classifier
-
+    def test_the_head_stays_with_the_order_of_its_labels(self, tmp_path):
+        rows = tmp_path / "rows.csv"
+        rows.write_text("text,label\n" + "he was,good\nso she,bad\nparis,fair\n" * 4)
         folder = write_foreign(tmp_path / "start", "classification", id2label={"0": "good", "1": "bad", "2": "fair"})
         flags = [f"--init_checkpoint={folder}", "--max_seq_length=16"]
         run = ["run_classifier.py", "--do_eval", f"--eval_file={rows}", *flags]
@@ -334,8 +329,6 @@ class TestTraining:
         assert open_model(tmp_path / "trained").labels == ["good", "bad", "fair"]
 
     def test_a_head_of_one_number_is_evaluated_as_its_kind(self, tmp_path):
-        from training_programs import run_classifier
-
         folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
         rows = tmp_path / "rows.csv"
         rows.write_text("text,label\nhe was,1.5\nso she,0.5\n")
@@ -348,8 +341,6 @@ class TestTraining:
         assert found["mae"] == pytest.approx(np.abs(np.subtract(values, [1.5, 0.5])).mean(), abs=1e-5)
 
     def test_a_head_of_one_number_is_a_reranker_for_the_program_of_rerankers(self, tmp_path):
-        from training_programs import run_reranker
-
         folder = write_foreign(tmp_path / "start", "regression", architecture=CLASSIFIER)
         rows = tmp_path / "rows.csv"
         rows.write_text("query,text\nhe,was\nhe,ate\n")
@@ -362,8 +353,6 @@ class TestTraining:
             assert float(score) == pytest.approx(expected[text], abs=1e-5)
 
     def test_a_tagger_is_evaluated(self, tmp_path):
-        from training_programs import run_ner
-
         tags = {"id2label": {str(number): tag for number, tag in enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])}}
         folder = write_foreign(tmp_path / "start", "token_classification", **tags)
         (tmp_path / "words.txt").write_text("he B-PER\nwas O\n\nparis B-LOC\n\n")

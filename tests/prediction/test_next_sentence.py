@@ -18,11 +18,6 @@ def folder(tmp_path_factory, model):
     return write_model(tmp_path_factory.mktemp("random"), model)
 
 
-@pytest.fixture(scope="module")
-def next_sentence(folder):
-    return NextSentence(folder, batch_size=2)
-
-
 def expected(model, first, second):
     """Returns the probability from a plain call on the tokens of two texts."""
     ids = ids_of(f"[CLS] {first} [SEP] {second} [SEP]")
@@ -30,7 +25,8 @@ def expected(model, first, second):
     return plain_call(model, ids, [0] * num_first + [1] * (len(ids) - num_first))[1]
 
 
-def test_answers_are_those_of_a_plain_call_without_padding(model, next_sentence):
+def test_answers_are_those_of_a_plain_call_without_padding(model, folder):
+    next_sentence = NextSentence(folder, batch_size=2)
     pairs = [
         ("he was hungry", "so he ate ."),
         ("so he ate .", "he was hungry"),

@@ -47,11 +47,6 @@ def classify(model, open_as):
     return open_as(model, "classification")
 
 
-@pytest.fixture(scope="module")
-def classify_pairs(model, open_as):
-    return open_as(model, "classification", is_pair=True)
-
-
 def close_to(probabilities):
     return dict(zip(LABELS, (pytest.approx(float(value), abs=1e-5) for value in probabilities), strict=True))
 
@@ -66,7 +61,8 @@ def test_a_text_has_the_probabilities_of_the_plain_network(model, classify):
     assert len({answer.label for answer in answers}) > 1
 
 
-def test_a_pair_is_two_segments(model, classify_pairs):
+def test_a_pair_is_two_segments(model, open_as):
+    classify_pairs = open_as(model, "classification", is_pair=True)
     pair, alone = classify_pairs([("he was hungry", "so he ate"), ("he was hungry", "")])
     assert (pair.text, pair.text_pair, alone.text_pair) == ("he was hungry", "so he ate", "")
     assert pair.probabilities == close_to(softmax(logits_of(model, "he was hungry", "so he ate")))

@@ -248,7 +248,7 @@ def test_without_a_version_that_works_a_server_is_not_ready(add, written, tmp_pa
     assert "not finite numbers" in asked.json()["error"]
 
 
-def test_an_error_while_listing_does_not_end_the_search(opened, add, tmp_path, messages, monkeypatch):
+def test_an_error_while_listing_does_not_end_the_search(opened, add, messages, monkeypatch):
     listing, calls = versions.numbered_folders, []
 
     def fail_thrice(folder):

@@ -100,7 +100,7 @@ def test_what_the_first_line_is_instead(write, content, message):
 
 
 @pytest.mark.parametrize("has_header", ["true", "false"])
-def test_a_text_without_a_header_is_never_lost(write, tmp_path, has_header):
+def test_a_text_without_a_header_is_never_lost(write, has_header):
     rows = SENTENCES.splitlines()[has_header == "true" :]
     for name in ("own.csv", "own.tsv", "own.txt"):
         file = write(name, SENTENCES)

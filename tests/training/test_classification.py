@@ -25,15 +25,10 @@ LOGITS = np.float32([[0, 2, 0], [3, 0, 0], [4, 0, 0], [0.1, 0, 0], [0, 1, 0]])
 
 
 @pytest.fixture
-def files(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("".join(f"{token}\n" for token in TOKENS))
-    return types.SimpleNamespace(tokenizer=FullTokenizer(path), preparation=Preparation(True, None, 40), labels=None)
-
-
-@pytest.fixture
-def make(files, tmp_path):
+def make(tmp_path):
     """Return a function of rows and settings that makes the task of a run."""
+    preparation = Preparation(True, None, 40)
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(TOKENS), preparation=preparation, labels=None)
 
     def make(train=TRAIN, dev=DEV, test=None, stored=None, **changes):
         settings = {"max_seq_length": 12}

@@ -64,7 +64,7 @@ def test_a_narrower_student_resumes_exactly_and_can_be_loaded(flags, tmp_path, t
     assert not load_weights(weights_by_name(PretrainingModel(config)), tmp_path / "stopped").new
 
 
-def test_mistakes(flags, teacher, tmp_path, capsys):
+def test_mistakes(flags, tmp_path, capsys):
     other = make_config(num_hidden_layers=1, vocab_size=41)
     (tmp_path / "other").mkdir()
     write_teacher(tmp_path / "other", other)

@@ -191,7 +191,7 @@ def test_a_run_that_was_interrupted_is_a_model(start, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("given", ["START", "RUN/other", "nowhere"])
-def test_another_checkpoint_than_the_runs_own_is_refused(finished, start, tmp_path, given):
+def test_another_checkpoint_than_the_runs_own_is_refused(finished, start, given):
     write_start(finished / "other")
     given = given.replace("START", str(start)).replace("RUN", str(finished))
     message = "does not exist" if given == "nowhere" else "holds a run with a model of its own, so init_checkpoint="

@@ -113,7 +113,7 @@ def test_a_run_that_was_stopped_three_times_ends_as_if_it_had_not(whole, start, 
 
 
 @pytest.mark.usefixtures("no_graphs")
-def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, tmp_path, capsys):
+def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, capsys):
     folder, metrics = whole
     before = files_below(folder)
     task = MadeUp(does_predict=True)

@@ -69,7 +69,7 @@ def test_without_training_the_model_that_is_there_is_opened(trained, tmp_path, n
     assert open_run(do_predict=True, max_seq_length=5, **flags).settings.max_seq_length == 5
 
 
-def test_a_run_that_was_interrupted_is_asked_as_it_is(trained, tmp_path, start):
+def test_a_run_that_was_interrupted_is_asked_as_it_is(trained, tmp_path):
     """It does not open the fine-tuned model that it started from, whose labels may differ."""
     folder = tmp_path / "interrupted"
     folder.mkdir()

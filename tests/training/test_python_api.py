@@ -32,16 +32,10 @@ COLUMNS = [list(column) for column in zip(*TRAIN, strict=True)]
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """The folder of an untrained model."""
-    return write_start(tmp_path_factory.mktemp("start"))
-
-
-@pytest.fixture(scope="module")
-def short(start):
-    """The settings of a run of six steps."""
+def short(tmp_path_factory):
+    """The settings of a run of six steps from an untrained model."""
     return {
-        "init_checkpoint": start,
+        "init_checkpoint": write_start(tmp_path_factory.mktemp("start")),
         "max_seq_length": 12,
         "train_batch_size": 16,
         "learning_rate": 0.01,

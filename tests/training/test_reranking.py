@@ -98,12 +98,14 @@ def test_a_trained_model_sorts(train, loss, activation, rows):
     assert len(lines) == 1 + len({(row["query"], row["text"]) for row in SCORES})
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_trained_model_is_evaluated_with_its_own_loss(train):
     trained = train(ROWS, ROWS, rerank_loss="bce", max_steps=4)
     again = train(None, ROWS, init_checkpoint=None)
     assert again.metrics == pytest.approx(trained.metrics, abs=1e-5)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_rows_may_be_tuples(train):
     rows = [(row["query"], row["text"], row["score"]) for row in SCORES]
     of_tuples, of_dicts = train(rows, None, [row[:2] for row in rows], max_steps=1), train(SCORES, max_steps=1)
@@ -111,7 +113,8 @@ def test_rows_may_be_tuples(train):
     assert of_tuples.settings["train_file"] == of_dicts.settings["train_file"]
 
 
-def test_packed_rows_train_the_same(train, tmp_path):
+@pytest.mark.usefixtures("no_graphs")
+def test_packed_rows_train_the_same(train):
     found = train(ROWS, ROWS, rerank_loss="bce", max_steps=4, pack=True)
     assert np.isfinite(found.metrics["loss"])
 
@@ -161,6 +164,7 @@ def test_mined_texts_are_the_nearest_ones_that_are_not_the_own():
     assert list(found["query 2"]) == ["Text  1", "text 3", "text 4"]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_run_mines_for_training_and_for_an_evaluation_without_wrong_texts(train, start, messages, tmp_path):
     rows = [{"query": row["query"], "positive": row["positive"]} for row in ROWS]
     vectors = tmp_path / "vectors"
@@ -221,6 +225,7 @@ def test_mistakes(train, data, settings, message):
         train(*data, **{"rerank_loss": "listwise", **settings})
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_the_highest_score_of_a_text_counts(train, messages):
     rows = [*ROWS, ROWS[0] | {"negative": ROWS[0]["positive"]}]
     train(rows, ROWS, max_steps=1)

@@ -10,37 +10,22 @@ from tiny_classes import write_start, write_texts
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_graphs")]
 
 
-@pytest.fixture
-def run_example(tmp_path, monkeypatch):
-    """Return a function that runs the block of the page for a tracker, with a tiny model, and returns its names."""
+def test_mlflow_gets_metrics_settings_and_the_model(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    mlflow = pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
     write_start(tmp_path / "minilm")
     write_texts(tmp_path / "train.csv", 40, 1)
     write_texts(tmp_path / "eval.csv", 10, 2)
-
-    def run(tracker):
-        (block,) = [
-            block
-            for block in blocks_of("docs/guides/train_from_python.md")
-            if block.kind == "python" and f"import {tracker}\n" in block.text
-        ]
-        code = block.text.replace(
-            'init_checkpoint="minilm"', 'init_checkpoint="minilm", max_seq_length=12, log_steps=1'
-        )
-        names = {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of the tracker
-            exec(compile(f"from bert_keras import train_classifier\n{code}", block.place, "exec"), names)
-        return names
-
-    return run
-
-
-def test_mlflow_gets_metrics_settings_and_the_model(run_example, monkeypatch, tmp_path):
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
-    mlflow = pytest.importorskip("mlflow")
-    trained = run_example("mlflow")["shop"]
+    blocks = [block for block in blocks_of("docs/guides/train_from_python.md") if "import mlflow\n" in block.text]
+    [block] = [block for block in blocks if block.kind == "python"]
+    code = block.text.replace('init_checkpoint="minilm"', 'init_checkpoint="minilm", max_seq_length=12, log_steps=1')
+    names = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the tracker
+        exec(compile(f"from bert_keras import train_classifier\n{code}", block.place, "exec"), names)
+    trained = names["shop"]
     (run,) = mlflow.MlflowClient().search_runs(["0"])
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "loss")
     expected = {row["step"]: row["loss"] for row in trained.history if row["split"] == "train"}

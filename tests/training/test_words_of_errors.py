@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fine_tuned_models import OF_TEXTS, logits_of, random_classifier, write_fine_tuned
 from reference_bert import softmax
+from scipy.special import expit
 from tiny_classes import run, table_in
 
 from bert_keras.tasks.classification.report import words_of_errors
@@ -59,10 +60,6 @@ def evaluate(folder, model, task, rows, labels, **settings):
     return table_in(folder / "eval_errors.tsv")
 
 
-def sigmoid(logits):
-    return 1 / (1 + np.exp(-logits))
-
-
 @pytest.mark.parametrize(
     ("task", "texts", "settings"),
     [
@@ -76,7 +73,7 @@ def sigmoid(logits):
 )
 def test_the_words_of_errors_have_the_weights_of_why(tmp_path, task, texts, settings):
     model = random_classifier(1 if task == "regression" else 3, seed=4, num_hidden_layers=1)
-    activation = {"classification": softmax, "multi_label": sigmoid}.get(task, np.asarray)
+    activation = {"classification": softmax, "multi_label": expit}.get(task, np.asarray)
     rows = [text if isinstance(text, tuple) else (text,) for text in texts]
     expected = [weights_of(model, row, activation, settings.get("doc_stride")) for row in rows]
     wrong = {
