@@ -18,6 +18,7 @@ from bert_keras.data_prep.corpus import text_lines
 from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
+from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
@@ -226,16 +227,18 @@ def test_byte_order_mark_of_utf8_is_not_a_token(tmp_path, letters_tokenizer):
     assert len(documents) == 1
 
 
-@pytest.mark.parametrize("name", ["text", ".standard-input-0123456789ab"])
-def test_json_that_is_read_as_text_is_said(tmp_path, messages, name):
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_json_that_is_read_as_text_is_said(tmp_path, messages, is_stream):
     """Standard input has no ending that tells its format."""
-    file = written(tmp_path, b'{"text": "ab c"}\n{"text": "def"}\n', name)
-    for options in (TextOptions(), TextOptions(text_field="text")):
-        inspect_texts([file], options)
+    content = b'{"text": "ab c"}\n{"text": "def"}\n'
+    file = written(tmp_path, content)
+    with received(["-"] if is_stream else [file], str(tmp_path), io.BytesIO(content)) as files:
+        for options in (TextOptions(), TextOptions(text_field="text")):
+            inspect_texts(files, options)
     inspect_texts([written(tmp_path, b"{ab c} is no object\n", "other")])
-    shown = file if name == "text" else "standard input"
+    shown = "standard input" if is_stream else file
     advice = "; to read a field of JSON lines, give text_field"
     assert messages == [
         f"{shown}: read as text, but begins with an object of JSON{advice}",
-        f"{file}: read as JSON lines",
+        f"{shown}: read as JSON lines",
     ]
