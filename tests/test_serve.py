@@ -123,6 +123,7 @@ def test_a_signal_at_the_start_ends_the_program(folder, moment):
         ),
         (["--model=a={tmp}/none", "--port=0"], "does not exist; give the folder of a run"),
         (["--model=a={folder}", "--port=0"], "has no task.json, so it is a checkpoint of pre-training; choose"),
+        (["--model=a={tmp}", "--port=0"], "the folder {tmp} has no checkpoint; {tmp} holds "),
     ],
 )
 def test_a_mistake_is_one_line(folder, tmp_path, capsys, arguments, message, monkeypatch):

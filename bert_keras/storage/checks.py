@@ -46,8 +46,9 @@ def check_ending(path: str | os.PathLike, setting: str, written: Sequence[str]) 
     ending = os.path.splitext(path)[1].lower()
     if ending in inspection.KNOWN_ENDINGS and ending not in written:
         advice = ", ".join(written) or ".txt"
+        one_of = "one of " * (len(written) > 1)
         raise Mistake(
-            "{}={}: no {} file is written here; end it with one of {}", Setting(setting), path, ending, advice
+            "{}={}: no {} file is written here; end it with {}", Setting(setting), path, ending, one_of + advice
         )
 
 
