@@ -106,7 +106,10 @@ def test_a_signal_at_the_start_ends_the_program(folder, moment):
         (["--model=bert"], "--model=bert, but NAME=FOLDER is needed"),
         (["--model=a=b", "--model=a=c"], "there are two models with the name a"),
         (["--model=a=b", "--task=squad"], "--task has squad, but the tasks are"),
-        (["--model=a=b", "--token_file={tmp}/empty"], "must have one word of ASCII characters"),
+        (["--model=a=b", "--token_file={tmp}/empty"], "empty is empty; give a file with the token"),
+        (["--model=a=b", "--token_file={tmp}/two"], "must have one word of ASCII characters"),
+        (["--model=a=b", "--token_file={tmp}/none"], 'none" does not exist; check the path, and give a file with the'),
+        (["--model=a=b", "--token_file={tmp}/bytes"], "bytes line 1: not UTF-8 (byte 0xff)"),
         (["--model=a=b", "--port={used}"], "another program listens at port {used} of 127.0.0.1; stop it, or choose"),
         (["--model=a=b", "--host=192.0.2.1"], "--host is 192.0.2.1, which is not an address of this machine"),
         (["--model=a=b", "--host=no.such.invalid"], "--host is no.such.invalid, which is not an address of this"),
@@ -116,11 +119,13 @@ def test_a_signal_at_the_start_ends_the_program(folder, moment):
         ),
         (["--model=a={tmp}/none", "--port=0"], "does not exist; give the folder of a run"),
         (["--model=a={folder}", "--port=0"], "has no task.json, so it is a checkpoint of pre-training; choose"),
+        (["--model=a={tmp}", "--port=0"], "the folder {tmp} has no checkpoint; {tmp} holds "),
     ],
 )
 def test_a_mistake_is_one_line(folder, tmp_path, capsys, arguments, message, monkeypatch):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    (tmp_path / "empty").write_text("\n")
+    for name, content in (("empty", b"\n"), ("two", b"a b\n"), ("bytes", b"a\xff\n")):
+        (tmp_path / name).write_bytes(content)
     (tmp_path / "versions" / "2").mkdir(parents=True)
     (tmp_path / "versions" / "2" / "saved_model.pb").touch()
     with socket.create_server(("127.0.0.1", 0)) as other:

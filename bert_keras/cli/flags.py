@@ -145,6 +145,8 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
         status, message = 1, str(error)
         if isinstance(error, OSError) and error.errno in FULL and error.filename:
             message = f"{error.filename} cannot be written ({error.strerror}); make room there"
+        elif isinstance(error, OSError) and error.strerror and message.startswith("[Errno"):
+            message = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -6,6 +6,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.mistakes import Mistake
+from bert_keras.storage import text_files
 
 
 def define_served_models(flag_values: flags.FlagValues) -> None:
@@ -37,7 +38,7 @@ def read_token(file: str | None) -> str | None:
     """Returns the token in a file; None without a file."""
     if not file:
         return None
-    token = pathlib.Path(file).read_text(encoding="utf-8").strip()
+    token = text_files.read_text(file, "give a file with the token").strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise Mistake("{} must have one word of ASCII characters, the token; take a long random one", file)
     return token

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypedDict
 
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Mistake, Setting, several
 from bert_keras.prediction.containers import plain
 from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.fields import setting
@@ -210,7 +210,7 @@ def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) ->
         layers = _DEFAULT_LAYERS[:num_hidden_layers]
         if layers != _DEFAULT_LAYERS:
             listed = ", ".join(map(str, layers))
-            log.info("the model has %d layers, so all of them are taken: %s", num_hidden_layers, listed)
+            log.info("the model has %s, so all of them are taken: %s", several(num_hidden_layers, "layers"), listed)
     if not isinstance(layers, Iterable):
         raise Mistake("{layers} is {!r}, but must be a list, such as [-1]", layers)
     if not layers:

@@ -44,7 +44,7 @@ def several(texts: Any) -> Iterator[Any]:
 
 def named(sources: Iterable[str], texts: Iterator[Any]) -> Iterator[tuple[str, Any]]:
     """Yields each text with its name."""
-    if isinstance(sources, str) or not isinstance(sources, Iterable):
+    if not isinstance(sources, Iterable):
         raise Mistake("{sources} is {!r}, but must be a list with a name for each text", sources)
     for source, text in itertools.zip_longest(sources, texts, fillvalue=_MISSING):
         if source is _MISSING or text is _MISSING:

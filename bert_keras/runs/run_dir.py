@@ -24,7 +24,7 @@ from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.runs.checkpoints import Checkpoints
 from bert_keras.runs.same_run import check_same_run
 from bert_keras.runs.state import STATE_FILE, RunState
-from bert_keras.storage import json_files, paths, writing
+from bert_keras.storage import json_files, paths, text_files, writing
 
 RUN_CONFIG = "run_config.json"
 REPORT_FILE = "report.html"
@@ -220,7 +220,8 @@ class RunDir(Checkpoints):
 
 def read_run_config(path: str) -> dict[str, Any]:
     """Reads a run_config.json: a dict with "program" (str), "settings" (dict by flag name) and "facts" (dict)."""
-    config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
+    needed = "give a run_config.json that a run has written"
+    config = json_files.parse_json(text_files.read_text(path, needed), path, needed)
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise Mistake("{} was not written by a run: it needs the keys program and settings", path)
     folder, before = paths.parent(path), f"{config['settings'].get('output_dir')}/"

@@ -17,7 +17,6 @@ from bert_keras.serving.batching import ModelError
 from bert_keras.serving.forms import Form, check, one_form, read_form, without_null
 from bert_keras.serving.requests import RefusedError, body_of, read_json, shown_json
 from bert_keras.serving.served_models import ServedModel, numbered_folders, open_model
-from bert_keras.tasks import abilities
 
 log = logging.getLogger("bert_keras")
 
@@ -246,6 +245,6 @@ def open_folders(
         for name, folder in sorted(local, key=lambda pair: bool(numbered_folders(pair[1])))
     ]
     found = {model.task for folder in opened for model in folder.models}
-    if wrong := [task for task in tasks if task not in (*found, *abilities(is_pretrained=True))]:
+    if wrong := [task for task in tasks if task not in found]:
         raise Mistake("{task}={}, but the models are for {}; leave it out", wrong[0], sorted(found))
     return opened

@@ -46,8 +46,9 @@ def check_ending(path: str | os.PathLike, setting: str, written: Sequence[str]) 
     ending = os.path.splitext(path)[1].lower()
     if ending in inspection.KNOWN_ENDINGS and ending not in written:
         advice = ", ".join(written) or ".txt"
+        one_of = "one of " * (len(written) > 1)
         raise Mistake(
-            "{}={}: no {} file is written here; end it with one of {}", Setting(setting), path, ending, advice
+            "{}={}: no {} file is written here; end it with {}", Setting(setting), path, ending, one_of + advice
         )
 
 
@@ -96,8 +97,10 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
 
 
 def part_of_model(folder: str | os.PathLike) -> str:
-    """Returns a sentence about a folder that is a part of a model's folder or a web page; "" for any other."""
+    """Returns a sentence about a folder that is an export, a part of a model's folder or a web page; "" for others."""
     above, place = None, paths.local(folder).rstrip("/")
+    if paths.is_file(paths.join(place, _OF_MODELS[0])):
+        return f"{folder} is an export, which has no checkpoint; give the run or the model that it was made from"
     is_page = all(paths.is_file(paths.join(place, name)) for name in ("index.html", "model.json"))
     for _ in range(2):  # a try of a run, and the variables of a SavedModel, are two folders below it
         place = paths.parent(place) if paths.is_remote(place) else os.path.dirname(os.path.abspath(place))

@@ -143,8 +143,12 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 
 def read_text(path: str | os.PathLike, encoding: str = "utf-8", errors: str | None = None) -> str:
-    with open_file(path, "r", encoding=encoding, errors=errors) as file:
-        return file.read()
+    """Reads a text that a program has written; `text_files` reads those of users."""
+    try:
+        with open_file(path, "r", encoding=encoding, errors=errors) as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise Mistake("{} is damaged: byte {:,} is not {}; restore it", path, error.start + 1, encoding) from error
 
 
 def exists(path: str | os.PathLike) -> bool:

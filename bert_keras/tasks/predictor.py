@@ -25,7 +25,7 @@ class TaskPredictor(Predictor[Text, Answer]):
         if not self.is_for(settings["task"]):
             tasks = [name for name in abilities(is_exported=True) if self.is_for(name)]
             raise Mistake(
-                "{} is a model for {}, and {} is for {}; open it with bert_keras.open_model",
+                "{} is a model for {}, and {} is for {}; open it with open_model, or predict.py",
                 self.files.folder,
                 settings["task"],
                 type(self).__name__,

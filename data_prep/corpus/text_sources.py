@@ -103,8 +103,9 @@ def _called(file: str, name: str) -> Iterator[None]:
     def renamed(value: Any) -> Any:
         if isinstance(value, Message):
             value.values = tuple(map(renamed, value.values))
-        is_named = isinstance(value, str) and paths.name(file) in value  # any other text may be a `Setting`
-        return value.replace(file, name).replace(paths.name(file), name) if is_named else value
+        elif isinstance(value, str) and paths.name(file) in value:  # any other text may be a `Setting`
+            return value.replace(file, name).replace(paths.name(file), name)
+        return value
 
     def rename(record: logging.LogRecord) -> bool:
         if not isinstance(record.msg, Message):

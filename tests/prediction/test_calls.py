@@ -213,8 +213,8 @@ def test_mistakes_in_labels(make, task, labels, message):
         (lambda run: open_model(run).warmup(8), "^lengths is 8, but must be a list of whole numbers$"),
         (lambda run: open_model(run).num_tokens(8), "^the text is of type int, but a str is needed$"),
         (
-            lambda run: open_model(run)(["a"], sources="a"),
-            "^sources is 'a', but must be a list with a name",
+            lambda run: open_model(run)(["a"], sources=5),
+            "^sources is 5, but must be a list with a name",
         ),
     ],
 )

@@ -250,7 +250,7 @@ def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
             FillMask,
             "vectors",
             {},
-            "is a model for vectors, and FillMask is for fill_mask; open it with bert_keras.open",
+            "is a model for vectors, and FillMask is for fill_mask; open it with open_model, or predict.py",
         ),
         (
             NextSentence,

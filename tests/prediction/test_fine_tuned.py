@@ -8,7 +8,7 @@ from fine_tuned_models import OF_ANSWERS, OF_TAGS, OF_TEXTS, TAGS, random_answer
 from tiny_exports import FINE_TUNED
 
 from bert_keras.model_folder.folder import ModelFolder
-from bert_keras.modeling import IncompleteMatchError
+from bert_keras.modeling import IncompleteMatchError, open_checkpoint
 from bert_keras.prediction import (
     ChoicePicker,
     EntityTagger,
@@ -91,6 +91,9 @@ def test_a_part_of_a_model_leads_to_the_model(tmp_path, folder, of_model):
         message = f"^{part} is a page for a web browser; give the folder of the export{advice}$"
         with pytest.raises(ValueError, match=message):
             open_model(part / "model.onnx")
+    if of_model == "export.json":
+        with pytest.raises(FileNotFoundError, match=f"^{model} is an export, which has no checkpoint; give the run or"):
+            open_checkpoint(model)
     for open_part in (open_model, FillMask):
         with pytest.raises(FileNotFoundError, match=message):
             open_part(part)

@@ -279,6 +279,12 @@ def test_a_server_changes_to_a_new_version(add, tmp_path, monkeypatch):
         wait_until(lambda: answer() == ("2", 2))
 
 
+@pytest.mark.parametrize("task", ["fill_mask", "multi_label"])
+def test_a_task_that_no_model_has_is_refused(written, task):
+    with pytest.raises(ValueError, match=f"^task={task}, but the models are for classification; leave it out$"):
+        open_folders({"a": str(written / "1")}, (task,), Limits())
+
+
 def test_a_saved_model_alone_is_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "1"):
         folder.mkdir(exist_ok=True)

@@ -49,8 +49,8 @@ def test_unusable_output_file_is_named(folder, name, message):
 @pytest.mark.parametrize(
     ("check", "name", "advice"),
     [
-        (feature_files.format_of, "a.jsonl.gz", ".jsonl, .json, .ndjson, .npz, .h5, .hdf5"),
-        (lambda name: feature_files.format_of(name, "hdf5"), "a.npz", ".h5, .hdf5"),
+        (feature_files.format_of, "a.jsonl.gz", "one of .jsonl, .json, .ndjson, .npz, .h5, .hdf5"),
+        (lambda name: feature_files.format_of(name, "hdf5"), "a.npz", "one of .h5, .hdf5"),
         (name_outputs, "a.tfrecord.bz2", ".gz"),
         (name_outputs, "a.tfrecord,b.parquet", ".gz"),
         (lambda name: check_ending(name, "output_file", ()), "vocab.JSON", ".txt"),
@@ -59,7 +59,7 @@ def test_unusable_output_file_is_named(folder, name, message):
 def test_a_name_promises_no_other_format(check, name, advice):
     last = name.split(",")[-1]
     ending = os.path.splitext(last)[1].lower()
-    told = re.escape(f"output_file={last}: no {ending} file is written here; end it with one of {advice}")
+    told = re.escape(f"output_file={last}: no {ending} file is written here; end it with {advice}")
     with pytest.raises(ValueError, match=f"^{told}$"):
         check(name)
 

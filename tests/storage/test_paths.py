@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.storage.remote_files import reason_of
 
@@ -26,6 +27,12 @@ def test_bytes_and_text_come_back(folder):
         assert list(lines) == ["Grüße\r\n", "zweite\n"]
     assert paths.size(file) == len("Grüße\r\nzweite\n".encode())
     assert paths.modified(file) > 0 or folder.startswith("ram://")  # ram:// has no modification times
+
+
+def test_a_damaged_text_of_a_program_is_a_mistake(tmp_path):
+    (tmp_path / "state.json").write_bytes(b"{}\xff")
+    with pytest.raises(Mistake, match=r"state.json is damaged: byte 3 is not utf-8; restore it$"):
+        paths.read_text(tmp_path / "state.json")
 
 
 def test_a_file_can_be_sought_in_and_read_in_parts(folder):

@@ -131,8 +131,9 @@ def test_a_mistake_of_the_user_has_no_traceback(values, capsys):
 
 def test_a_file_that_cannot_be_made_has_no_traceback_wherever_it_happens(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    assert run_main(lambda argv: (tmp_path / "file" / "folder").mkdir(), ["program.py"]) == 1
-    assert "Not a directory" in capsys.readouterr().err
+    folder = tmp_path / "file" / "folder"
+    assert run_main(lambda argv: folder.mkdir(), ["program.py"]) == 1
+    assert capsys.readouterr().err == f"program.py: {folder}: Not a directory\n"
 
 
 @pytest.mark.parametrize(

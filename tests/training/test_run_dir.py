@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.mistakes import Mistake
 from bert_keras.runs.run_dir import RunDir, read_run_config
 from bert_keras.storage import paths
 
@@ -311,12 +312,13 @@ def test_a_remote_folder_holds_a_run_like_a_local_one():
     [
         ("{", "line 1: not valid JSON"),
         ("[]", "was not written by a run: it needs the keys program and settings"),
+        ("{\xff}", "line 1: not UTF-8"),
     ],
-    ids=["no JSON", "a list"],
+    ids=["no JSON", "a list", "no UTF-8"],
 )
 def test_a_run_config_that_is_not_one_is_refused(tmp_path, text, message):
-    (tmp_path / "run_config.json").write_text(text)
-    with pytest.raises(ValueError, match=f"run_config.json {message}"):
+    (tmp_path / "run_config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(Mistake, match=f"run_config.json {message}"):
         read_run_config(str(tmp_path / "run_config.json"))
 
 

@@ -22,6 +22,7 @@ from bert_keras.evaluation.report_files import (
     prediction_rows,
     predictions_table,
 )
+from bert_keras.mistakes import several
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage.json_files import readable_json
 from bert_keras.tasks.benchmarks.submission import SUBMISSION_FILES, submission_text, submission_zip
@@ -152,7 +153,7 @@ def write_predictions(run_dir: RunDir, data: ClassificationData, answers: np.nda
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
     predictions = _write_predictions(run_dir, "predictions.tsv", data, data.test or [], answers)
-    log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", data.kind.summary(answers))
+    log.info("%s: %s, see predictions.tsv", several(len(answers), "predictions"), data.kind.summary(answers))
     if data.glue is not None and data.glue.name in SUBMISSION_FILES:
         name = SUBMISSION_FILES[data.glue.name]
         values = data.kind.decide(answers)
