@@ -154,6 +154,7 @@ def distribute(
         num_here = num_replicas // context.num_input_pipelines
         first = num_here * context.input_pipeline_id
 
+        @tf.autograph.experimental.do_not_convert  # AutoGraph would rewrite it
         def parts(batch: dict[str, tf.Tensor]) -> tf.data.Dataset:
             batch = {name: _in_parts(value, num_replicas)[first : first + num_here] for name, value in batch.items()}
             return tf.data.Dataset.from_tensor_slices(batch)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.engine.input.pretraining_batches import prefetched
+from bert_keras.engine.input.pretraining_batches import as_written, prefetched
 
 # The length of a trimmed batch is a multiple of this, which keeps the number of different shapes small.
 LENGTH_STEP = 8
@@ -31,6 +31,7 @@ def training_batches(
     """
     num_rows = len(features["input_mask"])
 
+    @as_written
     def row_of(number: tf.Tensor) -> tf.Tensor:
         epoch_seed = tf.stack([tf.constant(seed, tf.int64), number // num_rows])
         return tf.random.experimental.index_shuffle(number % num_rows, epoch_seed, max_index=num_rows - 1)
@@ -48,7 +49,7 @@ def in_parts(batches: tf.data.Dataset, num_parts: int = 1) -> tf.data.Dataset:
         num_rows = values.shape[0] and values.shape[0] // num_parts
         return tf.ensure_shape(parts, [num_parts, num_rows, *values.shape[1:]])
 
-    return batches.map(lambda batch: {name: split(values) for name, values in batch.items()})
+    return batches.map(as_written(lambda batch: {name: split(values) for name, values in batch.items()}))
 
 
 def prediction_batches(
@@ -89,7 +90,8 @@ def _gather(
         name: tf.constant(values if values.dtype in (np.int8, np.int32, np.float32) else values.astype(np.int32))
         for name, values in features.items()
     }
-    return prefetched(rows.map(lambda rows: _batch_of(tensors, rows, length_step, batch_size), tf.data.AUTOTUNE))
+    batch_of = as_written(lambda rows: _batch_of(tensors, rows, length_step, batch_size))
+    return prefetched(rows.map(batch_of, tf.data.AUTOTUNE))
 
 
 def _batch_of(

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_keras.engine.input.feature_batches import LENGTH_STEP, training_batches
 from bert_keras.engine.input.packing import first_fit, pack
-from bert_keras.engine.input.pretraining_batches import prefetched
+from bert_keras.engine.input.pretraining_batches import as_written, prefetched
 from bert_keras.settings.groups import RunSettings
 
 log = logging.getLogger("bert_keras")
@@ -74,7 +74,7 @@ def pack_examples(
 ) -> tf.data.Dataset:
     """Packs batches of pre-training examples, and logs how full the rows of the first batches of `measured` are."""
     row_length = batches.element_spec["input_mask"].shape[1]
-    lengths = measured.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
+    lengths = measured.take(_NUM_MEASURED).map(as_written(lambda batch: tf.reduce_sum(batch["input_mask"], -1)))
     _log_filling(lengths.as_numpy_iterator(), row_length)
     # JAX compiles a program for each shape.
     is_coarse = keras.backend.backend() == "jax"
@@ -114,6 +114,7 @@ def pack_batches(
         fixed = values.shape if num_rows else (num_parts, None, None, *values.shape[3:])
         specs[name] = tf.TensorSpec(fixed, values.dtype)
 
+    @as_written
     def packed(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         values = tf.numpy_function(
             lambda *arrays: list(pack_arrays(*arrays).values()),

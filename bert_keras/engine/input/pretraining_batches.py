@@ -26,6 +26,8 @@ from bert_keras.modeling.heads import NUM_SPAN_POSITIONS
 _SHUFFLE_BUFFER = 10_000
 _FILES_AT_ONCE = 4
 _BATCHES_AHEAD = 2
+# For functions of a dataset: they have no control flow in Python, and AutoGraph would rewrite each of them.
+as_written = tf.autograph.experimental.do_not_convert
 
 
 def training_batches(records: PretrainingRecords, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
@@ -39,7 +41,7 @@ def training_batches(records: PretrainingRecords, batch_size: int, seed: int, st
     """
     first_epoch, offset = divmod(start_step * batch_size, records.total_examples)
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max, output_type=tf.int64)
-    dataset = epochs.flat_map(lambda epoch: _shuffled_epoch(records, seed, epoch))
+    dataset = epochs.flat_map(as_written(lambda epoch: _shuffled_epoch(records, seed, epoch)))
     num_skipped, rest = divmod(offset, batch_size)
     batches = dataset.skip(rest).batch(batch_size, drop_remainder=True).enumerate(start_step - num_skipped)
     if num_skipped:
@@ -53,12 +55,13 @@ def evaluation_batches(records: PretrainingRecords, batch_size: int, num_batches
     With `num_batches`, these are full batches of files that repeat, as in the original BERT. Without, every example
     comes once, and zeros fill the last batch. A feature is_real_example float32 [B] is 0 for such padding.
     """
-    dataset = _files(records).flat_map(_read_file)
+    dataset = _files(records).flat_map(as_written(_read_file))
     if num_batches is not None:
         dataset = dataset.repeat().batch(batch_size, drop_remainder=True).take(num_batches)
     else:
         dataset = dataset.batch(batch_size)
 
+    @as_written
     def pad(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         num_real = tf.shape(batch["input_ids"])[0]
         padded = {}
@@ -74,6 +77,7 @@ def evaluation_batches(records: PretrainingRecords, batch_size: int, num_batches
 def seeded_batches(batches: tf.data.Dataset, seed: int, start_step: int) -> tf.data.Dataset:
     """Adds "example_seeds" int32 [B, 2] to training batches, from that of `start_step` on: a seed for each example."""
 
+    @as_written
     def add(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         of_step = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
         shape = [batch["input_ids"].shape[0], 2]
@@ -165,6 +169,7 @@ def _skip(batches: tf.data.Dataset, start_step: int, num_skipped: int) -> tf.dat
         progress.advance()
         return np.bool_(False)
 
+    @as_written
     def is_wanted(step: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         return tf.cond(step < start_step, lambda: tf.numpy_function(advance, [step], tf.bool), lambda: True)
 
@@ -182,7 +187,7 @@ def _shuffled_epoch(records: PretrainingRecords, seed: int, epoch: tf.Tensor) ->
         _files(records)
         .shuffle(len(records.files), seed=of_epoch)
         .interleave(
-            _read_file,
+            as_written(_read_file),
             cycle_length=min(_FILES_AT_ONCE, len(records.files)),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
@@ -197,6 +202,7 @@ def _parsed(
     """Parses and checks numbered batches of serialized examples and their places."""
     features, ranges = example_features(records), feature_ranges(records)
 
+    @as_written
     def parse(step: tf.Tensor, read: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         serialized, places = read
         names = tf.strings.join([PLACE_PREFIX, tf.strings.as_string(places)])

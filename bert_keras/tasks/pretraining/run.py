@@ -20,6 +20,7 @@ from bert_keras.engine.failures import explain_out_of_memory, explain_records
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.input.packed_batches import pack_examples
 from bert_keras.engine.input.pretraining_batches import (
+    as_written,
     evaluation_batches,
     next_token_targets,
     seeded_batches,
@@ -208,7 +209,7 @@ class _Opened:
         if not self.config.is_decoder and self.settings.objective != "span_boundary":
             return batches
         add_labels = next_token_targets if self.config.is_decoder else span_boundaries
-        return batches.map(add_labels, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return batches.map(as_written(add_labels), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def batches(self, start_step: int) -> Iterable[dict[str, Any]]:
         """Returns the batches to train on, from that of `start_step` on."""
