@@ -175,7 +175,7 @@ class _InPlainWords:
     def __init__(self, lower_bound: float | None = None, upper_bound: float | None = None) -> None:
         super().__init__(lower_bound, upper_bound)  # pyright: ignore[reportCallIssue] (of absl's parser)
         lowest = "" if lower_bound is None else f" from {lower_bound:g}"
-        highest = "" if upper_bound is None else f" to {upper_bound:,}"
+        highest = "" if upper_bound is None else f" to {upper_bound:,}".removesuffix(".0")
         self.syntactic_help = f"{self.number}{lowest}{highest}"
 
     def convert(self, argument: Any) -> Any:

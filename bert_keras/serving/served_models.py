@@ -161,7 +161,7 @@ def open_model(
     if _has_task(model) or path.exists() and model.task or not tasks and (model.has_head or not path.exists()):
         predictor = prediction.open_model(model, limits=limits, precision=precision)
         return [ServedModel(name, model.settings["task"], predictor, page_examples(model.folder))]
-    model.need_checkpoint()  # else the folder is no model at all
+    model.need_checkpoint()  # else the folder is not a model
     if not tasks:
         raise Mistake(
             "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",
