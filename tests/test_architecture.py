@@ -333,6 +333,8 @@ def test_the_package_tokenization_and_storage_need_neither_tensorflow_nor_keras(
         f"import bert_keras.{module}; assert not {{'tensorflow', 'keras', 'numpy'}} & set(sys.modules), '{module}'\n"
         for module in LIGHT
     )
+    # A program starts TensorFlow after its demo is prepared.
+    code += "import bert_keras.programs.demo; assert not {'tensorflow', 'keras'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", f"import sys\n{code}"], cwd=ROOT, check=True)
 
 

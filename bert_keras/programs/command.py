@@ -94,7 +94,7 @@ class Program:
         if self.has_demo and len(argv) == 1:
             # By its name, because a run from Python must not load the builder of examples.
             demo = importlib.import_module("bert_keras.programs.demo")
-            argv, texts = demo.prepare_demo(argv[0], self.name)
+            argv, texts = demo.prepare_demo(argv[0], self.name, start_tensorflow)
         settings, instead = self.read(argv)
         with naming_classifier(field.name for field in (*setting_fields(settings), *self.instead)):
             run = self.open_run(settings, instead, open_console())

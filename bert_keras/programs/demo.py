@@ -12,7 +12,6 @@ from bert_keras.data_prep import sample
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake
-from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.reports.commands import command_line, shown_path
 
 log = logging.getLogger("bert_keras")
@@ -41,20 +40,21 @@ _CLASSIFICATION = {
 
 @dataclasses.dataclass(frozen=True)
 class _Demo:
-    """`prepare` returns flag values by name; `text` is one to try the finished model on."""
+    """`prepare` gets what starts TensorFlow, and returns flag values by name; `text` is one to try the model on."""
 
     purpose: str
-    prepare: Callable[[], dict[str, Any]]
+    prepare: Callable[[Callable[[], None]], dict[str, Any]]
     output_dir: str
     text: str
 
 
-def prepare_demo(program_file: str, program: str) -> tuple[list[str], list[str]]:
+def prepare_demo(program_file: str, program: str, start: Callable[[], None]) -> tuple[list[str], list[str]]:
     """Prepares the demo of a program that was started without flags, and logs its command.
 
     Args:
         program_file: path of the program.
         program: its name, which determines the demo.
+        start: starts TensorFlow, if the demo needs it.
 
     Returns:
         the command line of the demo, and a text to try its model on.
@@ -66,13 +66,13 @@ def prepare_demo(program_file: str, program: str) -> tuple[list[str], list[str]]
     demo = _DEMOS[program]
     log.info("No flags were given, so this is a demo: it %s. All of it goes into %s/.", demo.purpose, _DEMO_DIR)
     os.makedirs(_DEMO_DIR, exist_ok=True)
-    values = {**demo.prepare(), "output_dir": demo.output_dir}
+    values = {**demo.prepare(start), "output_dir": demo.output_dir}
     arguments = ["--do_train", "--do_eval", *(f"--{name}={value}" for name, value in values.items())]
     log.info("It is the same as this command:\n%s", command_line([program_file, *arguments]))
     return [program_file, *arguments], [demo.text]
 
 
-def _prepare_pretraining() -> dict[str, Any]:
+def _prepare_pretraining(start: Callable[[], None]) -> dict[str, Any]:
     """Builds the records from the sample text."""
     # Imported here, because only the demo needs the builder of examples.
     from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
@@ -91,13 +91,16 @@ def _prepare_pretraining() -> dict[str, Any]:
             log.info("%s exists already", path)
         else:
             build_pretraining_data(Build([str(_SAMPLE / text)], [path], tokenizer, settings, vocab_file))
+    start()
+    from bert_keras.modeling.config import BertConfig  # imports TensorFlow
+
     config = dataclasses.replace(BertConfig.from_name("tiny"), vocab_size=len(tokenizer.vocab))
     config.to_json_file(values["bert_config_file"])
     lengths = {name: _EXAMPLES[name] for name in ("max_seq_length", "max_predictions_per_seq")}
     return {**values, **lengths, **_PRETRAINING}
 
 
-def _prepare_classification() -> dict[str, Any]:
+def _prepare_classification(start: Callable[[], None]) -> dict[str, Any]:
     files = {"train_file": "messages.csv", "init_checkpoint": "encoder"}
     return {name: shown_path(str(_SAMPLE / file)) for name, file in files.items()} | _CLASSIFICATION
 
