@@ -4,6 +4,7 @@ Axes: B batch, T tokens, E embedding, H hidden, P predictions, V vocabulary, C c
 """
 
 import contextlib
+import numbers
 from typing import Any
 
 import keras
@@ -149,7 +150,7 @@ class LinearHead(keras.layers.Layer):
         has_dropout: bool = False,
     ) -> None:
         super().__init__(name=scope[-1] if scope else "classifier")
-        if type(num_classes) is not int or num_classes < 1:
+        if not isinstance(num_classes, numbers.Integral) or num_classes < 1:
             raise Mistake("num_classes is {!r}, but must be a whole number above 0", num_classes)
         num_dropouts_below = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
         self.dropout = Dropout(config.classifier_dropout if has_dropout else 0.0, num_dropouts_below)

@@ -109,7 +109,7 @@ class FullTokenizer:
         rules: TextRules = ORIGINAL_RULES,
     ):
         for name, value in (("do_lower_case", do_lower_case), ("strip_accents", strip_accents)):
-            if not isinstance(value, bool | None):  # a text such as "no" would count as true
+            if value not in (None, True, False):  # a text such as "no" would count as true
                 raise Mistake("{} is {!r}, but must be True or False", Setting(name), value)
         tokens = read_tokens(vocab_file)
         self.vocab = load_vocab(tokens)

@@ -224,6 +224,13 @@ def test_values_of_other_types_are_refused_at_the_call(run, call, message):
         call(run)
 
 
+@pytest.mark.usefixtures("no_graphs")
+def test_values_of_numpy_are_those_of_python(run):
+    assert FeatureExtractor(run, max_seq_length=np.int64(12)).max_seq_length == 12
+    assert FullTokenizer(["[UNK]", "a"], np.True_).encode("A") == [1]
+    assert ClassifierModel(read_config(run / "model"), np.int64(2))
+
+
 def test_a_warm_model_needs_no_trace_for_any_length(run, answerer, tmp_path):
     pretrained = write_model(tmp_path, random_model(num_hidden_layers=1))
     fill_mask = FillMask(pretrained).warmup()

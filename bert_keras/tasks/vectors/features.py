@@ -16,6 +16,7 @@ from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
+from bert_keras.prediction.containers import plain
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors, lengths_up_to
 from bert_keras.prediction.predictor import Counts, Found, Row
 from bert_keras.tasks.predictor import TaskPredictor
@@ -128,7 +129,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         if layers is None and self.settings:
             layers = (self.settings["layer"],)
         self.layers = choose_layers(layers, self.config.num_hidden_layers)
-        longest, chosen = self.max_seq_length, self._chosen_length
+        longest, chosen = self.max_seq_length, plain(self._chosen_length)
         if chosen == _DEFAULT_LENGTH and longest < chosen:
             log.info("texts have at most %d tokens, as many as the model takes", longest)
         elif chosen is not None:
