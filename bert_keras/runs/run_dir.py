@@ -25,6 +25,7 @@ from bert_keras.runs.checkpoints import Checkpoints
 from bert_keras.runs.same_run import check_same_run
 from bert_keras.runs.state import STATE_FILE, RunState
 from bert_keras.storage import json_files, paths, text_files, writing
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
 
 RUN_CONFIG = "run_config.json"
 REPORT_FILE = "report.html"
@@ -37,6 +38,8 @@ ALL_STEPS, EARLY_STOPPING, CALLBACK = "all steps", "early stopping", "a callback
 _OF_THE_END = {EARLY_STOPPING: ("early_stopping",)}
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", STATE_FILE, TRIES_FILE)
+# Files that a start writes before it computes anything.
+_FILES_OF_A_START = {".lock", RUN_CONFIG, STATE_FILE, "bert_config.json", TOKENIZER_CONFIG, VOCABULARY_FILE}
 
 
 class RunDir(Checkpoints):
@@ -149,14 +152,14 @@ class RunDir(Checkpoints):
     def discard_start(self, before: Collection[str]) -> None:
         """Removes what a start that was refused has written; `before` are the names that were there.
 
-        Features stay, because they take long to make, and so does all that a run has computed.
+        If it has written anything else, such as features, which take long to make, everything stays.
         """
+        written = set(self.names()) - set(before)
         # Without the lock, the files may be another process's.
-        if not self._is_locked or self.has_results or self._names("*.tf_record") or self._names("metrics.csv"):
+        if not self._is_locked or not written <= _FILES_OF_A_START:
             return
-        for name in set(self.names()) - set(before):
-            path = self.file(name)
-            paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
+        for name in written:
+            paths.remove(self.file(name))
         if not before:
             with contextlib.suppress(OSError):  # another process has begun to use it
                 os.rmdir(self.path)

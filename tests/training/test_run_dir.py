@@ -51,10 +51,11 @@ def test_a_start_that_is_refused_leaves_only_what_was_there(tmp_path, before):
         claim(other)
     other.discard_start(before)
     assert run_dir.names() == sorted([*before, ".lock", "run_config.json"])
-    run_dir.write_text("train.tf_record", "what took long")
-    run_dir.discard_start(before)
-    assert "run_config.json" in run_dir.names()
-    os.remove(run_dir.file("train.tf_record"))
+    for name in ("train.tf_record", "eval_predictions.tsv", "of a callback"):
+        run_dir.write_text(name, "what took long")
+        run_dir.discard_start(before)
+        assert "run_config.json" in run_dir.names()
+        os.remove(run_dir.file(name))
     run_dir.discard_start(before)
     assert run_dir.names() == before
     assert paths.exists(run_dir.path) == bool(before)
