@@ -33,7 +33,7 @@ def is_one(texts: Any, takes_pairs: bool) -> bool:
     return False
 
 
-def several(texts: Any) -> Iterator[Any]:
+def iterate(texts: Any) -> Iterator[Any]:
     """Returns an iterator over the texts of a container, whose items must be texts, in types of Python."""
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
     if isinstance(texts, str | bytes) or is_table or not isinstance(texts, Iterable):

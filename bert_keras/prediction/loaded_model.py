@@ -24,7 +24,7 @@ from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.fused import fused_operations
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.prediction.arguments import ANSWER_PRECISIONS, Limits, PipeOptions, check_choice
-from bert_keras.prediction.containers import Whole, is_one, several
+from bert_keras.prediction.containers import Whole, is_one, iterate
 from bert_keras.prediction.network import (
     Network,
     Outputs,
@@ -180,7 +180,7 @@ class LoadedModel(Generic[Text, Answer]):
         if is_one(texts, self.takes_pairs):
             [answer] = self.pipe(iter([texts]), batch_size, **options)
             return answer
-        texts = Whole(itertools.islice(several(texts), self.limits.max_texts + 1))
+        texts = Whole(itertools.islice(iterate(texts), self.limits.max_texts + 1))
         if len(texts) > self.limits.max_texts:
             raise Mistake(
                 "there are more texts than limits.max_texts, which is {:,}; take the method "

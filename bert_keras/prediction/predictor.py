@@ -12,7 +12,7 @@ import numpy as np
 from bert_keras.data_prep.text.places import Ids, Token
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.prediction.arguments import ON_ERROR, Limits, PipeOptions, check_choice
-from bert_keras.prediction.containers import Whole, named, num_chars, plain, several
+from bert_keras.prediction.containers import Whole, iterate, named, num_chars, plain
 from bert_keras.prediction.export_facts import ExportFacts
 from bert_keras.prediction.loaded_model import NOT_FINITE, Answer, LoadedModel, Text
 from bert_keras.prediction.network import Question, Results, check_batch_size
@@ -193,9 +193,9 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
         if sources is None:
             # Rows of data in memory count from 0, as in pandas and in training.
             name, first = ("row", 0) if isinstance(texts, Sized) else ("text", 1)
-            rows = zip((f"{name} {number}" for number in itertools.count(first)), several(texts), strict=False)
+            rows = zip((f"{name} {number}" for number in itertools.count(first)), iterate(texts), strict=False)
         else:
-            rows = named(sources, several(texts))
+            rows = named(sources, iterate(texts))
         return self._answers(rows, call)
 
     def sequences(self, text: Text, source: str = "text 1") -> tuple[Any, list[Question]]:
