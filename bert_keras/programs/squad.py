@@ -15,7 +15,7 @@ from bert_keras.programs.data import json_lines, rows_of
 from bert_keras.tasks.finetuning.opening import open_fine_tuning
 from bert_keras.tasks.finetuning.run import FineTuning
 from bert_keras.tasks.finetuning.sweep import TRIED
-from bert_keras.tasks.question_answering.settings import SquadSettings, check_files
+from bert_keras.tasks.question_answering.settings import SquadSettings, check_files, without_evaluation
 from bert_keras.tasks.question_answering.squad import check_room
 from bert_keras.tasks.question_answering.task import WINDOW_FLAGS, QuestionAnswering
 
@@ -42,8 +42,8 @@ def open_run(settings: SquadSettings, console: rich.console.Console, callbacks: 
     is_evaluated = False
     if not settings.do_train and "eval_file" not in settings.given:
         # Training has evaluated on this file already; keep its reports.
-        is_evaluated = settings.eval_file is not None
-        settings = dataclasses.replace(settings, eval_file=None)
+        is_evaluated = settings.evaluation_data() is not None
+        settings = without_evaluation(settings)
     is_threshold_given = "null_score_diff_threshold" in settings.given
     if settings.do_train:
         # In a run_config.json, only a value other than the default shows that it was given.
@@ -65,7 +65,10 @@ def _check_needs_no_evaluation(settings: SquadSettings) -> None:
     several += ["num_seeds"] if settings.num_seeds > 1 else []
     several += ["eval_steps"] if settings.eval_steps else []
     if settings.do_train and several:
-        raise Mistake("{} needs evaluations; give {eval_file}, or a {predict_file} with answers", Setting(several[0]))
+        raise Mistake(
+            "{} needs evaluations; give {eval_file}, {eval_share}, or a {predict_file} with answers",
+            Setting(several[0]),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

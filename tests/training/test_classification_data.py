@@ -297,7 +297,10 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         ({**TRAIN, "do_eval": True}, "do_eval needs eval_file, or eval_share of train_file to hold out"),
         ({**TRAIN, "task_name": "mrpc"}, "task_name and train_file both name the data; give .*"),
         ({**TRAIN, "tfds": "glue/mrpc"}, "tfds and train_file both name the data; give task_name .*"),
-        ({**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2}, "eval_share and eval_file both say what to .*"),
+        (
+            {**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2},
+            "eval_share has no effect with eval_file; leave one of the two out",
+        ),
         (
             {**TRAIN, "eval_share": 0.001},
             "eval_share=0.001 of 3 examples leaves 3 to train and 0 to evaluate on; give another share, or .*",

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake, Setting
-from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
-from bert_keras.storage import paths
 from bert_keras.tasks.benchmarks.glue import GlueTask, find_task, task_of_tfds
 from bert_keras.tasks.benchmarks.glue_files import read_glue
 from bert_keras.tasks.benchmarks.tfds import read_tfds
@@ -22,6 +20,7 @@ from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.columns import Columns
 from bert_keras.tasks.tables.encoding import check_examples
 from bert_keras.tasks.tables.examples import Example, in_order, learn_scale, naming_teacher
+from bert_keras.tasks.tables.held_out import check_same_rest
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
 
@@ -143,18 +142,18 @@ def _read_own_files(
     settings: ClassifierSettings, stored: dict[str, Any] | None, held: Sequence[str] | None, read: Reader
 ) -> ClassificationData:
     check_files(settings)
-    holds_out = settings.eval_share > 0 and not settings.eval_file
     train = labels = None
-    if settings.do_train or (settings.do_eval and holds_out):
+    if settings.do_train or (settings.do_eval and settings.holds_out):
         train = read(settings, "train_file")
         labels = tuple(stored["labels"] if stored else in_order(_learn_labels(settings, train), held))
     dev = read(settings, "eval_file") if settings.do_eval and settings.eval_file else None
     test = read(settings, "predict_file") if settings.do_predict else None
-    if holds_out and train is not None:
+    if settings.holds_out and train is not None:
         train, dev = hold_out(train, settings.eval_share, settings.train_file or "", settings.kind)
     if not settings.do_train:
         if train is not None and labels is not None:
-            _check_same_training(settings, labels, hold_out_for_calibration(settings, train, settings.kind)[0])
+            rest = hold_out_for_calibration(settings, train, settings.kind)[0]
+            check_same_rest(settings, {"data": facts_of(labels, rest)})
         train, labels = None, None
     return _with_labels(settings, labels, stored, train, dev if settings.do_eval else None, test)
 
@@ -166,8 +165,7 @@ def check_files(settings: ClassifierSettings) -> None:
         if getattr(settings, what) and not getattr(settings, flag) and not has_other:
             other = ", or {teacher} and {unlabeled_file}" if what == "do_train" else ""
             raise Mistake("{} needs {}" + other, Setting(what), Setting(flag))
-    holds_out = settings.eval_share > 0 and settings.train_file
-    if settings.do_eval and not settings.eval_file and not holds_out:
+    if settings.do_eval and not (settings.eval_file or settings.holds_out):
         raise Mistake("{do_eval} needs {eval_file}, or {eval_share} of {train_file} to hold out")
 
 
@@ -272,21 +270,6 @@ def _metrics(chosen: str | None, kind: SingleLabel, names: Iterable[str]) -> tup
     if chosen not in (known := kind.selecting_metrics()):
         raise Mistake("{metric}={} is not one of the metrics of such data: {}", chosen, [*known])
     return tuple(dict.fromkeys((chosen, *names)))
-
-
-def _check_same_training(settings: ClassifierSettings, labels: Sequence[str], train: Sequence[Example]) -> None:
-    """Checks that the run in the output folder was trained on exactly the examples that are not held out."""
-    try:
-        stored = read_run_config(paths.join(settings.output_dir, RUN_CONFIG))["facts"].get("data")
-    except FileNotFoundError:
-        stored = None
-    if stored != facts_of(labels, train):
-        raise Mistake(
-            "{eval_share}={} of {}: the model in {} was not trained on exactly the rest of it; give {eval_file}",
-            settings.eval_share,
-            settings.train_file,
-            settings.output_dir,
-        )
 
 
 def _check_pairs(data: ClassificationData, stored: dict[str, Any] | None) -> None:

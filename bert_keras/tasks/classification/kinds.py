@@ -80,8 +80,6 @@ def _check_source(settings: ClassifierSettings) -> None:
         )
     if settings.task_name and not settings.data_dir:
         raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings.task_name)
-    if settings.do_train and settings.eval_share and settings.eval_file:
-        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
 
 
 def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:

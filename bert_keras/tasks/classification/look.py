@@ -92,7 +92,7 @@ def look_at_own_files(
 def _used(settings: ClassifierSettings) -> list[str]:
     """Returns the names of the settings whose files the run reads."""
     used = [name for name, action in ACTIONS.items() if getattr(settings, name) and getattr(settings, action)]
-    if settings.do_eval and settings.eval_share and settings.train_file and "train_file" not in used:
+    if settings.do_eval and settings.holds_out and "train_file" not in used:
         used.insert(0, "train_file")
     return [*used, *(["unlabeled_file"] if settings.unlabeled_file and settings.do_train else [])]
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from bert_keras.cli.flags import ChoiceParser
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.prediction.arguments import answer_precision
-from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import REQUIRED, Settings, free, setting
 from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, TeacherSettings
 from bert_keras.settings.model_files import ModelSettings
@@ -23,14 +22,6 @@ class LabelledTextSettings:
     train_file: str | None = free("Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", None)
     eval_file: str | None = free("Your own data to evaluate on.", None)
     predict_file: str | None = free("Your own data to predict; it needs no labels.", None)
-    eval_share: float = setting(
-        "Share of {train_file} to hold out for evaluation, such as 0.2.",
-        0.0,
-        unless=KNOWN | TFDS,
-        needs={"train_file": ON},
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
     calibrate: bool = setting(
         "Hold out a tenth of the examples to train on, and divide the weights of the head by the temperature that fits "
         "them best: the probabilities come closer to the share of right answers.",
@@ -131,16 +122,10 @@ class ClassifierSettings(EvaluatedSettings, TeacherSettings, OwnLabelSettings, C
             yield "xnli_language", Message("without {task_name}=xnli; give both, or leave it out")
 
     def for_evaluation(self, eval_file: str | None = None) -> "ClassifierSettings":
-        if not eval_file:
-            return self
-        return dataclasses.replace(self, eval_file=eval_file, eval_share=0.0, task_name=None, tfds=None)
+        return dataclasses.replace(self, eval_file=eval_file, task_name=None, tfds=None) if eval_file else self
 
     def evaluation_data(self) -> str | None:
-        if self.eval_file:
-            return self.eval_file
-        if self.task_name or self.tfds:
-            return self.data_dir or ""
-        return self.train_file if self.eval_share else None
+        return self.data_dir or "" if self.task_name or self.tfds else super().evaluation_data()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -39,10 +39,17 @@ def open_settings(settings: S, program: str) -> S:
 
 def files_used(settings: FineTuningSettings) -> list[str]:
     """Returns the names of the settings whose files the run reads."""
-    used = [name for name, action in ACTIONS.items() if getattr(settings, action)]
+    used = needed_files(settings)
     if missing := next((name for name in used if not getattr(settings, name)), None):
-        raise Mistake("{} needs {}; give the file", Setting(ACTIONS[missing]), Setting(missing))
+        also = ", or {eval_share} of {train_file}" if missing == "eval_file" else "; give the file"
+        raise Mistake("{} needs {}" + also, Setting(ACTIONS[missing]), Setting(missing))
     return used
+
+
+def needed_files(settings: Any) -> list[str]:
+    """Returns the names of the settings of files that the actions need; a part of a file is no other file."""
+    held = {"eval_file": False, "train_file": True} if settings.holds_out and settings.do_eval else {}
+    return [name for name, action in ACTIONS.items() if held.get(name, getattr(settings, action))]
 
 
 def teacher_of(settings: FineTuningSettings) -> str | None:

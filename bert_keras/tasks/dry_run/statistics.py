@@ -121,14 +121,16 @@ def look_at_files(
     is_whole: bool,
     read: Callable[[S, str], T],
     describe: Callable[[Findings, T, S], Texts],
+    split: Callable[[S, dict[str, T]], object],
 ) -> list[Findings]:
     """Looks at each file that the run of a program reads; not `is_whole`: only for mistakes.
 
     Args:
         read: reads and checks the file of a setting, given its name.
         describe: adds what a file holds, and returns its texts.
+        split: divides what was read if a part of a file is the evaluation data, and refuses parts that do not fit.
     """
-    together, files, texts = Findings(), [], []
+    together, files, texts, read_files = Findings(), [], [], {}
     with together.catching():
         settings = open_settings(settings, program)
         settings.check_effects()
@@ -136,8 +138,11 @@ def look_at_files(
             files.append(Findings(getattr(settings, name), name))
             content = None
             with files[-1].reading():
-                content = read(settings, name)
+                content = read_files[name] = read(settings, name)
             if is_whole and content:
                 texts.append(describe(files[-1], content, settings))
+        if len(read_files) == len(files):
+            with together.reading():
+                split(settings, read_files)
     add_shared_texts(together, texts)
     return [*files, together]

@@ -103,8 +103,6 @@ def check_few_shot(settings: FewShotSettings) -> None:
     names = settings.class_names
     if settings.do_train and not (settings.train_file or names):
         raise Mistake("{do_train} needs {train_file}, or {class_names}")
-    if settings.do_train and settings.eval_share and settings.eval_file:
-        raise Mistake("{eval_share} and {eval_file} both say what to evaluate on; give one of them")
     if len(names) == 1:
         raise Mistake("{class_names} has one name; give the names of two classes or more, separated by commas")
     check_names(names, Setting("class_names"))

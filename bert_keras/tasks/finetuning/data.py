@@ -78,8 +78,9 @@ def warn_of_replaced_reports(run_dir: RunDir, data: Mapping[str, Any]) -> None:
 
 
 def _eval_file(settings: Mapping[str, Any]) -> str | None:
-    # run_squad.py has no --eval_share, and evaluates on a predict_file that has answers.
-    return settings.get("eval_file") or ("eval_share" not in settings and settings.get("predict_file")) or None
+    if "do_eval" not in settings and not settings.get("eval_share"):  # run_squad.py, with answers for predict_file
+        return settings.get("eval_file") or settings.get("predict_file")
+    return settings.get("eval_file")
 
 
 def _is_same_data(first: str, second: str) -> bool:

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.same_text import Placed, key_of
-from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import open_settings, stored_task, teacher_of
+from bert_keras.tasks.dry_run.opening import DATA, open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -18,17 +17,15 @@ from bert_keras.tasks.dry_run.statistics import (
     spread,
 )
 from bert_keras.tasks.question_answering.metrics import questions_of
-from bert_keras.tasks.question_answering.question_files import read_articles
-from bert_keras.tasks.question_answering.settings import SquadSettings, check_files
+from bert_keras.tasks.question_answering.settings import SquadSettings, check_files, without_evaluation
 from bert_keras.tasks.question_answering.squad import SquadExample, check_room
-from bert_keras.tasks.question_answering.squad_files import check_answers, make_examples
-
-_ACTIONS = {"train_file": "do_train", "eval_file": None, "predict_file": "do_predict"}
+from bert_keras.tasks.question_answering.squad_files import QuestionFile, check_answers, make_examples
+from bert_keras.tasks.tables.held_out import with_part
 
 
 def look(settings: SquadSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_squad.py; not `is_whole`: only for mistakes."""
-    together, files, texts = Findings(), [], []
+    together, files, texts, read = Findings(), [], [], {}
     with together.catching():
         settings = open_settings(settings, "run_squad")
         settings.check_effects()
@@ -40,31 +37,35 @@ def look(settings: SquadSettings, is_whole: bool) -> list[Findings]:
             answers = stored.get("version_2_with_negative", settings.version_2_with_negative)
             settings = dataclasses.replace(settings, version_2_with_negative=answers)
         if not settings.do_train and "eval_file" not in settings.given:
-            settings = dataclasses.replace(settings, eval_file=None)  # training has evaluated on it
+            settings = without_evaluation(settings)
         if not (is_whole or settings.do_train or stored):
             return []  # a model that is not in a folder here decides whether texts may lack answers
         check_files(settings)
         if settings.do_train:  # else a model may decide the lengths
             check_room(settings.max_seq_length, settings.max_query_length)
-        for name, action in _ACTIONS.items():
-            if getattr(settings, name) and (action is None or getattr(settings, action)):
+        used = {"train_file": settings.do_train or settings.holds_out, "predict_file": settings.do_predict}
+        for name in DATA[:3]:
+            if getattr(settings, name) and used.get(name, True):
                 files.append(Findings(getattr(settings, name), name))
-                texts += _read(files[-1], settings, is_whole)
+                texts += _read(files[-1], settings, is_whole, read)
+        if not any(found.problems for found in files):
+            with together.reading():
+                with_part(settings, read, "contexts")
     add_shared_texts(together, texts)
     return [*files, together]
 
 
-def _read(found: Findings, settings: SquadSettings, is_whole: bool) -> list[Texts]:
-    """Reads a file, and adds what it holds; returns its questions with their contexts."""
+def _read(found: Findings, settings: SquadSettings, is_whole: bool, read: dict[str, QuestionFile]) -> list[Texts]:
+    """Reads a file into `read`, and adds what it holds; returns its questions with their contexts."""
     is_training, has_unanswered = found.setting == "train_file", settings.version_2_with_negative
     with found.reading():
-        articles = read_articles(found.path)
-        examples = make_examples(articles, name_of(found.path), is_training, has_unanswered)
+        file = read[found.setting] = QuestionFile.read(found.path)
+        examples = make_examples(file.articles, file.name, is_training, has_unanswered)
         if found.setting == "eval_file":
-            check_answers(articles, name_of(found.path), has_unanswered)
+            check_answers(file.articles, file.name, has_unanswered)
     if found.problems or not is_whole:
         return []
-    answers = {question["id"]: question.get("answers") or [] for question in questions_of(articles)}
+    answers = {question["id"]: question.get("answers") or [] for question in questions_of(file.articles)}
     return [_describe(found, examples, answers)]
 
 

@@ -61,7 +61,8 @@ class SquadSettings(TeacherSettings):
     )
 
     def for_evaluation(self, eval_file: str | None = None) -> "SquadSettings":
-        return dataclasses.replace(self, eval_file=eval_file or self.eval_file or self.predict_file)
+        other = None if self.holds_out else self.predict_file
+        return dataclasses.replace(self, eval_file=eval_file or self.eval_file or other)
 
 
 def check_files(settings: SquadSettings) -> None:
@@ -69,3 +70,9 @@ def check_files(settings: SquadSettings) -> None:
     for action, name in (("do_train", "train_file"), ("do_predict", "predict_file")):
         if getattr(settings, action) and not getattr(settings, name):
             raise Mistake("{} needs {}, a file of SQuAD's JSON", Setting(action), Setting(name))
+
+
+def without_evaluation(settings: SquadSettings) -> SquadSettings:
+    """Returns the settings of a command for a trained model, without the data that training has evaluated on."""
+    kept = 0.0 if "eval_share" not in settings.given else settings.eval_share
+    return dataclasses.replace(settings, eval_file=None, eval_share=kept)

@@ -2,16 +2,48 @@
 
 import collections
 import dataclasses
+import hashlib
+import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bert_keras.data_prep.text.same_text import Key, key_of
 from bert_keras.mistakes import Mistake
+from bert_keras.storage.json_rows import name_of
 from bert_keras.storage.text_files import is_blank
+from bert_keras.storage.writing import sha256
 from bert_keras.tasks.question_answering.metrics import questions_of
+from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.question_answering.squad import Passage, SquadExample
 
 log = logging.getLogger("bert_keras")
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionFile:
+    """The articles of a file, from `read_articles`, which `held_out.with_part` can divide by their contexts."""
+
+    name: str
+    articles: list[dict]
+    digest: str
+    strata: None = None
+
+    @classmethod
+    def read(cls, path: str) -> "QuestionFile":
+        return cls(name_of(path), read_articles(path), sha256(path))
+
+    @property
+    def keys(self) -> list[Key]:
+        return [key_of([paragraph["context"]]) for article in self.articles for paragraph in article["paragraphs"]]
+
+    def take(self, numbers: Iterable[int]) -> "QuestionFile":
+        chosen = [*numbers]
+        wanted, number = {*chosen}, itertools.count()
+        parts = [[part for part in article["paragraphs"] if next(number) in wanted] for article in self.articles]
+        articles = [{**article, "paragraphs": part} for article, part in zip(self.articles, parts, strict=True) if part]
+        digest = hashlib.sha256(f"{self.digest} {chosen}".encode("ascii")).hexdigest()
+        return QuestionFile(self.name, articles, digest)
 
 
 def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[str]:

@@ -18,11 +18,8 @@ from bert_keras.modeling import BertConfig, SquadLoss, SquadModel
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
-from bert_keras.storage.json_rows import name_of
-from bert_keras.storage.writing import sha256
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.question_answering.metrics import squad_v1_metrics, squad_v2_metrics, warn_of_words
-from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.question_answering.settings import SquadSettings
 from bert_keras.tasks.question_answering.squad import SquadExample, make_features
 from bert_keras.tasks.question_answering.squad_answers import (
@@ -32,7 +29,8 @@ from bert_keras.tasks.question_answering.squad_answers import (
     find_answers,
     report_unanswered,
 )
-from bert_keras.tasks.question_answering.squad_files import check_answers, make_examples, unanswered_ids
+from bert_keras.tasks.question_answering.squad_files import QuestionFile, check_answers, make_examples, unanswered_ids
+from bert_keras.tasks.tables.held_out import with_part
 
 log = logging.getLogger("bert_keras")
 
@@ -90,7 +88,7 @@ class QuestionAnswering(Task):
     def __init__(
         self, settings: SquadSettings, files: ModelFolder, is_threshold_given: bool = False, is_evaluated: bool = False
     ) -> None:
-        train_file, eval_file = settings.train_file if settings.do_train else None, settings.eval_file
+        eval_file = settings.eval_file
         predict_file = settings.predict_file if settings.do_predict else None
         self._tokenizer = files.tokenizer
         self._windows = {name: getattr(settings, name) for name in WINDOW_FLAGS}
@@ -101,13 +99,19 @@ class QuestionAnswering(Task):
         self._answers = AnswerSettings(**of_flags, use_all_places=has_all)
         self._is_threshold_given = is_threshold_given
         self._language = settings.answer_language
-        self._is_evaluated = is_evaluated or eval_file is not None
+        self._is_evaluated = is_evaluated or settings.evaluation_data() is not None
         self._found_threshold = None
         self._judged = None
-        self._train = self._read(train_file, is_training=True)
-        self._eval: Any = self._read(eval_file)
+        train_file = settings.train_file if settings.do_train or settings.holds_out else None
+        files_read = {"train_file": train_file, "eval_file": eval_file}
+        read = {name: QuestionFile.read(path) for name, path in files_read.items() if path}
+        read, parts = with_part(settings, read, "contexts")
+        self._train = self._questions(read.get("train_file"), is_training=True)
+        self._eval: Any = self._questions(read.get("eval_file"))
         is_same = eval_file and predict_file and is_same_file(eval_file, predict_file)
-        self._predict: Any = self._eval if is_same else self._read(predict_file)
+        self._predict: Any = (
+            self._eval if is_same else self._questions(predict_file and QuestionFile.read(predict_file))
+        )
         if self._eval:
             check_answers(self._eval.articles, self._eval.path, self._answers.version_2_with_negative)
         self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
@@ -119,6 +123,7 @@ class QuestionAnswering(Task):
         self.metric = "best_f1" if self._answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline) if self._eval else ()
         self._tell_data(self._train, self._eval)
+        self.facts |= parts
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -208,12 +213,11 @@ class QuestionAnswering(Task):
             return self._answers.null_score_diff_threshold
         return self._found_threshold
 
-    def _read(self, path: str | None, is_training: bool = False) -> _Questions | None:
-        if path is None:
+    def _questions(self, file: Any, is_training: bool = False) -> _Questions | None:
+        if not file:
             return None
-        articles = read_articles(path)
-        examples = make_examples(articles, name_of(path), is_training, self._answers.version_2_with_negative)
-        return _Questions(name_of(path), articles, examples, sha256(path))
+        examples = make_examples(file.articles, file.name, is_training, self._answers.version_2_with_negative)
+        return _Questions(file.name, file.articles, examples, file.digest)
 
     def _is_answered(self, questions: _Questions) -> bool:
         unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)

@@ -5,17 +5,19 @@ import dataclasses
 import hashlib
 import json
 import logging
+from collections.abc import Iterable
 
 import numpy as np
 
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
-from bert_keras.data_prep.text.same_text import Placed, key_of
+from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.mistakes import Mistake, several
 from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tables.column_names import LIST_PAIRS, RELEVANCE_NAMES, negative_names, usual_name, usual_pair
 from bert_keras.tasks.tables.columns import Columns, find_header, without_names
 from bert_keras.tasks.tables.header import YES
+from bert_keras.tasks.tables.held_out import with_part
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.vectors.data import Roles, guess_roles, read_file
 
@@ -41,6 +43,25 @@ class Queries:
     texts: dict[str, dict[str, float]]
     rows: list[tuple[str, str]]
     placed: list[Placed] = dataclasses.field(default_factory=list)
+
+    @property
+    def keys(self) -> list[Key]:
+        return [placed.key for placed in self.placed]
+
+    @property
+    def strata(self) -> None:
+        return None
+
+    def take(self, numbers: Iterable[int]) -> "Queries":
+        queries, chosen = [*self.texts], [*numbers]
+        texts = {queries[number]: self.texts[queries[number]] for number in chosen}
+        rows = [row for row in self.rows if row[0] in texts]
+        return Queries(self.path, texts, rows, [self.placed[number] for number in chosen])
+
+    @property
+    def fitting(self) -> "Queries":
+        """The queries that have a text that fits."""
+        return self.take(number for number, texts in enumerate(self.texts.values()) if any(texts.values()))
 
     @property
     def digest(self) -> str:
@@ -108,6 +129,12 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     for row, (_, place) in zip(found.rows, found.placed, strict=True):
         places.setdefault(row[0], place)
     return Queries(path, dict(queries), rows, [Placed(key_of([query]), place) for query, place in places.items()])
+
+
+def split_queries(settings: RerankerSettings, files: dict[str, Queries]) -> tuple[dict[str, Queries], dict[str, str]]:
+    """Divides the queries of a run by `with_part`; those without a text that fits are no evaluation data."""
+    found, facts = with_part(settings, files, "queries")
+    return found | ({"eval_file": found["eval_file"].fitting} if facts and "eval_file" in found else {}), facts
 
 
 def check_queries(queries: Queries, name: str, is_mining: bool = False) -> None:

@@ -5,19 +5,25 @@ import itertools
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.tasks.dry_run.statistics import Texts, add_examples, look_at_files, num_words, shown, spread
-from bert_keras.tasks.reranking.data import Queries, check_queries, read_queries
+from bert_keras.tasks.reranking.data import Queries, check_queries, read_queries, split_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
 
 
 def look(settings: RerankerSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_reranker.py; not `is_whole`: only for mistakes."""
-    return look_at_files(settings, "run_reranker", is_whole, _read, _describe)
+    return look_at_files(settings, "run_reranker", is_whole, _read, _describe, _split)
 
 
 def _read(settings: RerankerSettings, name: str) -> Queries:
     queries = read_queries(getattr(settings, name), settings, has_relevance=name != "predict_file")
     check_queries(queries, name, is_mining=bool(settings.mine_negatives))
     return queries
+
+
+def _split(settings: RerankerSettings, files: dict[str, Queries]) -> None:
+    found, facts = split_queries(settings, files)
+    for name in found if facts else ():
+        check_queries(found[name], name, is_mining=bool(settings.mine_negatives))
 
 
 def _describe(found: Findings, queries: Queries, settings: RerankerSettings) -> Texts:

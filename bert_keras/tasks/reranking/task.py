@@ -1,7 +1,7 @@
 """Reranking as a fine-tuning run: a model reads a query and a text together and gives a score."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -18,10 +18,17 @@ from bert_keras.modeling import BertConfig, ClassifierModel, MultiLabelLoss, Mul
 from bert_keras.modeling.losses import Loss
 from bert_keras.prediction import Vectorizer
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.tasks.dry_run.opening import files_used
+from bert_keras.tasks.dry_run.opening import ACTIONS, files_used
 from bert_keras.tasks.finetuning.task import Task, finite_logits
 from bert_keras.tasks.reports.page import Findings
-from bert_keras.tasks.reranking.data import Queries, check_queries, list_features, pair_features, read_queries
+from bert_keras.tasks.reranking.data import (
+    Queries,
+    check_queries,
+    list_features,
+    pair_features,
+    read_queries,
+    split_queries,
+)
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
 from bert_keras.tasks.reranking.settings import RerankerSettings
@@ -42,7 +49,6 @@ class Reranking(Task):
     metric_names = ("loss", *RANKING_METRICS)
 
     def __init__(self, settings: RerankerSettings, files: ModelFolder, stored: dict[str, Any] | None = None) -> None:
-        used = files_used(settings)
         self.metric = settings.metric or RANKING_METRICS[0]
         if self.metric not in RANKING_METRICS:
             raise Mistake("{metric}={} is not one of the metrics of such data: {}", self.metric, [*RANKING_METRICS])
@@ -55,25 +61,26 @@ class Reranking(Task):
             }
         self.max_seq_length = settings.max_seq_length
         self._tokenizer = files.tokenizer
-        self._read(settings, used)
+        self._read(settings)
 
-    def _read(self, settings: RerankerSettings, used: Collection[str]) -> None:
+    def _read(self, settings: RerankerSettings) -> None:
         if settings.mine_negatives and keras.backend.backend() != "tensorflow":
             raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
         vectors = Vectorizer(settings.mine_negatives, precision="float32") if settings.mine_negatives else None
 
-        def read(name: str) -> Queries | None:
-            if name not in used:
-                return None
-            queries = read_queries(getattr(settings, name), settings, has_relevance=name != "predict_file")
+        found: dict[str, Any] = {
+            name: read_queries(getattr(settings, name), settings, has_relevance=name != "predict_file")
+            for name in files_used(settings)
+        }
+        found, parts = split_queries(settings, found)
+        for name, queries in found.items():
             # An evaluation has the texts of its file, unless all of them fit.
             if vectors and (name == "train_file" or name == "eval_file" and not queries.has_wrong_texts):
-                queries = mine_negatives(queries, vectors, settings.num_mined_negatives)
-            check_queries(queries, name)
-            return queries
-
-        self._eval, self._predict, train = read("eval_file"), read("predict_file"), read("train_file")
+                found[name] = mine_negatives(queries, vectors, settings.num_mined_negatives)
+            check_queries(found[name], name)
+        train, self._eval, self._predict = (found.get(name) for name in ACTIONS)
         self._tell_data(train, self._eval)
+        self.facts |= parts
         if train:
             self._prepare_training(train)
         if self._eval:

@@ -1,32 +1,76 @@
 """The files that a run of run_ner.py reads."""
 
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.same_text import Key
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.effects import refuse
 from bert_keras.storage import paths
 from bert_keras.storage.json_rows import has_json_rows
+from bert_keras.tasks.dry_run.opening import ACTIONS, needed_files
+from bert_keras.tasks.tables.held_out import with_part
 from bert_keras.tasks.tagging.settings import USUAL_EVAL_FILE, NerSettings
 
-# For each file: the flag that uses it, and its name in --data_dir.
-_FILES = {
-    "train_file": ("do_train", "train.txt"),
-    "eval_file": ("do_eval", USUAL_EVAL_FILE),
-    "predict_file": ("do_predict", "test.txt"),
-}
+# The names of the files in --data_dir.
+_FILES = {"train_file": "train.txt", "eval_file": USUAL_EVAL_FILE, "predict_file": "test.txt"}
 
 
 def find_files(settings: NerSettings) -> dict[str, str]:
     """Returns the paths of the files that the actions of the settings need, by flag name."""
     files = {}
-    for name, (action, usual_name) in _FILES.items():
-        if not getattr(settings, action):
-            continue
-        path = getattr(settings, name) or (settings.data_dir and paths.join(settings.data_dir, usual_name))
+    for name in needed_files(settings):
+        path = getattr(settings, name) or (settings.data_dir and paths.join(settings.data_dir, _FILES[name]))
         if not path:
-            raise Mistake("{} needs {}, or {data_dir} with a {}", Setting(action), Setting(name), usual_name)
+            also = ", or {eval_share} of {train_file}" if name == "eval_file" else ""
+            raise Mistake(
+                "{} needs {}, or {data_dir} with a {}" + also, Setting(ACTIONS[name]), Setting(name), _FILES[name]
+            )
         files[name] = path
     return files
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedFile:
+    """The sentences of a file, see `tasks.tables.held_out.Divisible`; with `document_context`, documents stay whole."""
+
+    sentences: list[Sentence]
+    document_context: bool = False
+
+    @property
+    def keys(self) -> list[Key]:
+        if self.document_context:
+            return [(sentence.document,) for sentence in self.sentences]
+        return [sentence.placed.key for sentence in self.sentences]
+
+    @property
+    def strata(self) -> list[list[str]]:
+        types = ({tag[2:] or "entity" for tag in sentence.tags or () if tag != "O"} for sentence in self.sentences)
+        return [sorted(of_sentence) or [""] for of_sentence in types]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of documents, words and tags; other columns and the file format do not matter."""
+        digest = hashlib.sha256()
+        for sentence in self.sentences:
+            digest.update(json.dumps([sentence.document, sentence.words, sentence.tags]).encode("ascii"))
+        return digest.hexdigest()
+
+    def take(self, numbers: Iterable[int]) -> "TaggedFile":
+        return TaggedFile([self.sentences[number] for number in numbers], self.document_context)
+
+
+def split_sentences(
+    settings: NerSettings, files: Mapping[str, list[Sentence]]
+) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
+    """Divides the sentences of a run by `with_part`."""
+    divisible = {name: TaggedFile(sentences, settings.document_context) for name, sentences in files.items()}
+    found, facts = with_part(settings, divisible, "sentences")
+    return {name: file.sentences for name, file in found.items()}, facts
 
 
 def check_columns(settings: NerSettings) -> None:

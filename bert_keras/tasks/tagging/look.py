@@ -25,7 +25,7 @@ from bert_keras.tasks.dry_run.statistics import (
 from bert_keras.tasks.tables.examples import naming_teacher
 from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.tagging.features import check_tags, collect_tags
-from bert_keras.tasks.tagging.files import check_columns, columns_of, find_files
+from bert_keras.tasks.tagging.files import check_columns, columns_of, find_files, split_sentences
 from bert_keras.tasks.tagging.settings import NerSettings
 
 _WORDS_SHOWN = 16
@@ -45,6 +45,9 @@ def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
             files.append(Findings(path, name))
             with files[-1].reading():
                 read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path), split=split)
+        if len(read) == len(paths):
+            with together.reading():
+                split_sentences(settings, read)
         with together.reading():
             stored = stored_task(settings, ["token_classification"])
             tags = stored["labels"] if stored else None

@@ -39,5 +39,5 @@ class NerSettings(EvaluatedSettings, TeacherSettings):
     words: str = setting("How texts become words: as in CoNLL, or as the tokenizer does.", "conll", choices=WORDS)
 
     def for_evaluation(self, eval_file: str | None = None) -> "NerSettings":
-        usual = self.data_dir and paths.join(self.data_dir, USUAL_EVAL_FILE)
-        return dataclasses.replace(self, eval_file=eval_file or self.eval_file or usual)
+        usual = self.data_dir and not self.eval_share and paths.join(self.data_dir, USUAL_EVAL_FILE)
+        return dataclasses.replace(self, eval_file=eval_file or self.eval_file or usual or None)

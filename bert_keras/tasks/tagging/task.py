@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from bert_keras.tasks.tagging.conll import read_conll
 from bert_keras.tasks.tagging.conll_columns import format_columns
 from bert_keras.tasks.tagging.entities import entity_metrics, entity_report
 from bert_keras.tasks.tagging.features import collect_tags, make_features, tags_from_logits
-from bert_keras.tasks.tagging.files import columns_of, find_files
+from bert_keras.tasks.tagging.files import TaggedFile, columns_of, find_files, split_sentences
 from bert_keras.tasks.tagging.rows import tagged_rows
 from bert_keras.tasks.tagging.settings import NerSettings
 
@@ -53,17 +52,18 @@ class TokenClassification(Task):
             name: read_conll(path, name != "predict_file", **columns_of(settings, path), split=split)
             for name, path in paths_by_flag.items()
         }
+        read, parts = split_sentences(settings, read)
         train, self._eval, self._predict = (read.get(name, []) for name in ("train_file", "eval_file", "predict_file"))
         if stored is None and not train:
             raise Mistake("the set of tags is unknown; train with {do_train}, or give a model from run_ner")
         held = None if settings.new_head else files.labels
         self.tags = stored["labels"] if stored else in_order(collect_tags(train), held)
-        self.facts = {"tags": self.tags}
+        self.facts = {"tags": self.tags, **parts}
         parts = (("train", train), ("eval", self._eval))
         self.texts = {part: [sentence.placed for sentence in sentences] for part, sentences in parts}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
-                self.facts[f"{name}_sha256"] = _digest(sentences)
+                self.facts[f"{name}_sha256"] = TaggedFile(sentences).digest
 
         def features(sentences: list[Sentence]) -> dict[str, np.ndarray] | None:
             if not sentences:
@@ -128,11 +128,3 @@ class TokenClassification(Task):
 
 def _tags_of(sentences: Sequence[Sentence]) -> list[Sequence[str]]:
     return [sentence.tags or () for sentence in sentences]
-
-
-def _digest(sentences: Sequence[Sentence]) -> str:
-    """Returns the SHA-256 of documents, words and tags; other columns and the file format do not matter."""
-    digest = hashlib.sha256()
-    for sentence in sentences:
-        digest.update(json.dumps([sentence.document, sentence.words, sentence.tags]).encode("ascii"))
-    return digest.hexdigest()

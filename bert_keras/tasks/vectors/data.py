@@ -6,14 +6,10 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
-from bert_keras.data_prep.text.same_text import Placed, key_of
-from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.mistakes import Given, Message, Mistake, Setting, several
 from bert_keras.storage import inspection, paths
 from bert_keras.storage.text_files import is_blank
@@ -31,14 +27,13 @@ from bert_keras.tasks.tables.columns import Columns, find_header, list_columns, 
 from bert_keras.tasks.tables.examples import INFERENCES
 from bert_keras.tasks.tables.guesses import likely_texts
 from bert_keras.tasks.tables.header import YES, are_measured, are_numbers
+from bert_keras.tasks.tables.held_out import with_part
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.tables.user_data import read_own_file
 from bert_keras.tasks.vectors.settings import VectorSettings
 
 log = logging.getLogger("bert_keras")
 
-# Number of a missing text, which pads an example that has fewer texts than others.
-NO_TEXT = -1
 _ENTAILED, _CONTRADICTED = "entailment", "contradiction"
 # The settings of the texts and of the score.
 Roles = tuple[tuple[str, ...], str]
@@ -73,6 +68,19 @@ class Texts:
         return self.kind == "pairs"
 
     @property
+    def keys(self) -> list[Key]:
+        return [key_of(row[:1]) for row in self.rows]
+
+    @property
+    def strata(self) -> list[list[str]] | None:
+        return [[label] for label in self.labels] if self.kind == "classes" else None
+
+    def take(self, numbers: Iterable[int]) -> "Texts":
+        chosen = [*numbers]
+        labels = [self.labels[number] for number in chosen] if self.labels else []
+        return Texts(self.kind, [self.rows[number] for number in chosen], labels)
+
+    @property
     def digest(self) -> str:
         """The SHA-256 of the content; the format of the file does not matter."""
         return hashlib.sha256(json.dumps((self.kind, self.rows, self.labels)).encode("ascii")).hexdigest()
@@ -84,13 +92,27 @@ def read_texts(settings: VectorSettings, name: str) -> Texts:
     columns = settings.text_columns, settings.score_column, settings.label_column
     texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
     log.info("%s: %s of %s", path, several(len(texts.rows), "rows"), texts.kind)
+    _check(texts, name, settings)
+    return texts
+
+
+def split_texts(settings: VectorSettings, files: dict[str, Texts]) -> tuple[dict[str, Texts], dict[str, str]]:
+    """Divides the texts of a run by `with_part`; all rows with the same first text are in one part."""
+    found, facts = with_part(settings, files, "rows")
+    for name in found if facts else ():
+        _check(found[name], name, settings)
+    return found, facts
+
+
+def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
+    """Refuses texts, those of the setting `name`, that the run cannot learn or evaluate."""
     if name == "eval_file" and texts.kind == "texts":
-        raise Mistake("{eval_file}={} has only texts; give scored pairs, pairs, or texts and their classes", path)
+        path = Message("{eval_file}={}", settings.eval_file) if settings.eval_file else settings.train_file
+        raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)
     if name == "train_file" and texts.has_scores and not (settings.max_score or any(texts.labels)):
-        raise Mistake("{}: all scores are 0; give pairs of different similarity", path)
+        raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
     if name == "train_file" and not texts.has_scores:
         _check_others(texts.rows, settings)
-    return texts
 
 
 def _check_others(rows: Sequence[tuple[str, ...]], settings: VectorSettings) -> None:
@@ -288,26 +310,3 @@ def _from_inferences(
     num_triplets = sum(len(row) > 2 for row in found)
     log.info(told, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
     return found
-
-
-def make_features(
-    rows: Sequence[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int, prefix: str, what: str
-) -> dict[str, np.ndarray]:
-    """Returns the features of N examples of up to K texts, each with the prefix before it.
-
-    The features are int32 "input_ids", int8 "input_mask" and "segment_ids" [N, K, T], and int32 "text_numbers" [N, K]:
-    equal texts of the file have one number, and a missing text has NO_TEXT. The log reports the share of cut texts.
-    """
-    numbers_of = {text: number for number, text in enumerate(dict.fromkeys(text for row in rows for text in row))}
-    num_texts = max(map(len, rows))
-    numbers = np.full((len(rows), num_texts), NO_TEXT, np.int32)
-    for found, row in zip(numbers, rows, strict=True):
-        found[: len(row)] = [numbers_of[text] for text in row]
-    encoded = [encode_pair(tokenizer, prefix + text, None, max_seq_length) for text in numbers_of]
-    if num_cut := sum(cut > 0 for _, _, cut in encoded):
-        share = f"{100 * num_cut / len(encoded):.1f} % of the {len(encoded):,} texts of {what}"
-        log.info("%s are longer than %d tokens and are cut", share, max_seq_length)
-    # NO_TEXT, -1, is the index of the last row.
-    sequences = [ids for ids, _, _ in encoded] + [[tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]]]
-    features = pad_rows(sequences, list(map(len, sequences)), max_seq_length)
-    return {name: values[numbers] for name, values in features.items()} | {"text_numbers": numbers}

@@ -16,13 +16,13 @@ from bert_keras.tasks.dry_run.statistics import (
     spread,
 )
 from bert_keras.tasks.vectors.data import Texts as Rows
-from bert_keras.tasks.vectors.data import read_texts
+from bert_keras.tasks.vectors.data import read_texts, split_texts
 from bert_keras.tasks.vectors.settings import VectorSettings
 
 
 def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:
     """Looks at the files of run_sentence_vectors.py; not `is_whole`: only for mistakes."""
-    return look_at_files(settings, "run_sentence_vectors", is_whole, read_texts, _describe)
+    return look_at_files(settings, "run_sentence_vectors", is_whole, read_texts, _describe, split_texts)
 
 
 def _describe(found: Findings, rows: Rows, settings: VectorSettings) -> Texts:

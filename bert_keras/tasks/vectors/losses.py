@@ -12,11 +12,13 @@ from keras import ops
 from bert_keras.modeling import SentenceModel
 from bert_keras.modeling.layers import normalize
 from bert_keras.modeling.losses import Loss, losses_and_hits
-from bert_keras.tasks.vectors.data import NO_TEXT
 
 _EXCLUDED = -1e9
 # The label of a row that fills a batch and does not count.
 NO_CLASS = -1
+
+# Number of a missing text, which pads an example that has fewer texts than others.
+NO_TEXT = -1
 
 
 class CosineLoss(Loss):
@@ -151,7 +153,7 @@ class ClassesLoss(ComparingLoss):
 def _is_excluded(numbers: Any) -> Any:
     """Returns bool [B, C]: which candidates are not negatives of an example, other than its own second text."""
     first, second = numbers[:, :1], numbers[:, 1:2]  # [B, 1]
-    candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (1, -1))  # [1, C]
+    candidates = ops.concatenate([numbers[:, text] for text in range(1, numbers.shape[1])])[None]  # [1, C]
     rows = ops.arange(ops.shape(numbers)[0], dtype="int32")  # [B]
     places = ops.arange(ops.shape(candidates)[1], dtype="int32")  # [C]
     answers_same = ops.equal(first, ops.tile(numbers[:, 0], numbers.shape[1] - 1)) & (places <= rows[-1])

@@ -2,10 +2,13 @@
 
 import io
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.evaluation.tables import tab_separated
 from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
@@ -15,8 +18,8 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.dry_run.opening import ACTIONS, files_used
 from bert_keras.tasks.finetuning.task import Task
-from bert_keras.tasks.vectors.data import make_features, read_texts
-from bert_keras.tasks.vectors.losses import CosineLoss, RankingLoss
+from bert_keras.tasks.vectors.data import read_texts, split_texts
+from bert_keras.tasks.vectors.losses import NO_TEXT, CosineLoss, RankingLoss
 from bert_keras.tasks.vectors.metrics import (
     CLUSTERING_METRICS,
     RETRIEVAL_METRICS,
@@ -58,16 +61,16 @@ class SentenceVectors(Task):
         self._scale = settings.scale
         self.files = {"train_file": settings.train_file, "eval_file": settings.eval_file}
         found = {name: read_texts(settings, name) for name in files_used(settings)}
+        found, parts = split_texts(settings, found)
         # None for each action that the run leaves out; the methods below run only for the others.
         texts: list[Any] = [found.get(name) for name in ACTIONS]
         self._train, self._eval, self._predict = texts
         self._tell_data(self._train, self._eval)
+        self.facts |= parts
 
         def features(name: str) -> dict[str, np.ndarray]:
-            rows = found[name].rows
-            return make_features(
-                rows, files.tokenizer, settings.max_seq_length, settings.prefix, getattr(settings, name)
-            )
+            rows, what = found[name].rows, getattr(settings, name) or "the held-out rows"
+            return _make_features(rows, files.tokenizer, settings.max_seq_length, settings.prefix, what)
 
         if self._train:
             self._prepare_training(settings, features("train_file"))
@@ -132,6 +135,29 @@ class SentenceVectors(Task):
         rows = [[*row[:2], f"{value:.6f}"] for row, value in zip(self._predict.rows, found, strict=True)]
         run_dir.write_text("predictions.tsv", tab_separated(["text", "text_pair", "cosine"], rows))
         return found.tolist()
+
+
+def _make_features(
+    rows: Sequence[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int, prefix: str, what: str
+) -> dict[str, np.ndarray]:
+    """Returns the features of N examples of up to K texts, each with the prefix before it.
+
+    The features are int32 "input_ids", int8 "input_mask" and "segment_ids" [N, K, T], and int32 "text_numbers" [N, K]:
+    equal texts of the file have one number, and a missing text has NO_TEXT. The log reports the share of cut texts.
+    """
+    numbers_of = {text: number for number, text in enumerate(dict.fromkeys(text for row in rows for text in row))}
+    num_texts = max(map(len, rows))
+    numbers = np.full((len(rows), num_texts), NO_TEXT, np.int32)
+    for found, row in zip(numbers, rows, strict=True):
+        found[: len(row)] = [numbers_of[text] for text in row]
+    encoded = [encode_pair(tokenizer, prefix + text, None, max_seq_length) for text in numbers_of]
+    if num_cut := sum(cut > 0 for _, _, cut in encoded):
+        share = f"{100 * num_cut / len(encoded):.1f} % of the {len(encoded):,} texts of {what}"
+        log.info("%s are longer than %d tokens and are cut", share, max_seq_length)
+    # NO_TEXT, -1, is the index of the last row.
+    sequences = [ids for ids, _, _ in encoded] + [[tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]]]
+    features = pad_rows(sequences, list(map(len, sequences)), max_seq_length)
+    return {name: values[numbers] for name, values in features.items()} | {"text_numbers": numbers}
 
 
 def _retrieval(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
