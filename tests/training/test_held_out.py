@@ -2,12 +2,24 @@
 
 import collections
 import dataclasses
+import json
+import pathlib
 import random
 
 import pytest
+import rich.console
 
+import bert_keras
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.export.run_folder import reopen_evaluation
+from bert_keras.model_folder.folder import ModelFolder
+from bert_keras.programs.command import PROGRAMS
 from bert_keras.tasks.classification.held_out import hold_out
 from bert_keras.tasks.tables.examples import Example
+from bert_keras.tasks.tagging.files import split_sentences
+from bert_keras.tasks.tagging.settings import NerSettings
+from bert_keras.tasks.vectors.data import read_texts, split_texts
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 
 def examples_of(labels):
@@ -163,3 +175,94 @@ def test_the_log_tells_copies_and_rare_labels(caplog):
 def test_nothing_to_hold_out(labels, share, message):
     with pytest.raises(ValueError, match=message):
         hold_out(examples_of(labels), share, "train.csv", "single_label")
+
+
+SAMPLE = pathlib.Path(bert_keras.__file__).parents[1] / "data_prep" / "sample"
+WORDS = ["order", "box", "coat", "late", "red", "blue", "shop", "kettle", "parcel", "street"]
+QUERIES = "query,text,score\n" + "".join(
+    f"{word} {number},{word} {other},{int(other == 1 and number != 3)}\n"
+    for word in WORDS
+    for number in range(4)
+    for other in range(3)
+)
+CLASSES = "text,label\n" + "".join(f"{word} {n},{'xyz'[n % 3]}\n" for word in WORDS for n in range(4))
+PAIRS = "text,text_pair\n" + "".join(f"{word} {n // 2},{word} shop {n}\n" for word in WORDS for n in range(4))
+DATA = {
+    "run_ner": (None, "entities.txt", 300, 60),
+    "run_squad": (None, "questions.json", 54, 11),
+    "run_reranker": (QUERIES, "queries.csv", 40, 10),
+    "run_sentence_vectors": (PAIRS, "pairs.csv", 40, 10),
+}
+
+
+def opened(program, folder, **settings):
+    """Open a run of one step that holds out a share of its data."""
+    content, name, count, held_out = DATA[program]
+    (folder / name).write_text(content or (SAMPLE / name).read_text(encoding="utf-8"), encoding="utf-8")
+    settings = {"do_train": True, "do_eval": True, "init_checkpoint": str(SAMPLE / "encoder")} | settings
+    settings |= {"train_file": str(folder / name), "eval_share": held_out / count, "output_dir": str(folder / "run")}
+    if program == "run_squad":
+        settings |= {"version_2_with_negative": True, "max_seq_length": 96, "max_query_length": 24, "doc_stride": 32}
+        del settings["do_eval"]
+    else:
+        settings |= {"max_seq_length": 48}
+    given = PROGRAMS[program].settings.from_arguments("f", settings)
+    return PROGRAMS[program].load().open_run(given, rich.console.Console(quiet=True))
+
+
+def texts_of(features):
+    rows = features["input_ids"].reshape(-1, features["input_ids"].shape[-1])
+    return {row.tobytes() for row in rows}
+
+
+@pytest.mark.parametrize("program", DATA)
+def test_every_program_holds_out_the_same_part_of_its_data(program, tmp_path, caplog):
+    caplog.set_level("INFO", "bert_keras")
+    _, name, count, held_out = DATA[program]
+    task = opened(program, tmp_path).task
+    assert f"{name}: {held_out} of {count} " in caplog.text
+    task.prepare(str(tmp_path))
+    assert not texts_of(task.train_features) & texts_of(task.eval_features)
+    (tmp_path / "again").mkdir()
+    again = opened(program, tmp_path / "again", seed=7).task
+    again.prepare(str(tmp_path / "again"))
+    assert again.facts == task.facts
+    assert (again.eval_features["input_ids"] == task.eval_features["input_ids"]).all()
+
+
+def test_documents_stay_whole_if_they_are_the_context():
+    sentences = [Sentence([f"w{n}"], ["B-LOC" if n % 5 else "O"], document=n // 6) for n in range(60)]
+    settings = NerSettings(do_train=True, do_eval=True, train_file="a.txt", eval_share=0.3, document_context=True)
+    found, _ = split_sentences(settings, {"train_file": sentences})
+    documents = [{sentence.document for sentence in found[name]} for name in ("train_file", "eval_file")]
+    assert not documents[0] & documents[1]
+    assert [len(found[name]) for name in ("train_file", "eval_file")] == [42, 18]
+
+
+def test_vectors_hold_out_classes_alike_and_rows_of_a_text_together(tmp_path):
+    for content in (CLASSES, PAIRS):
+        (tmp_path / "a.csv").write_text(content, encoding="utf-8")
+        settings = VectorSettings(do_train=True, do_eval=True, train_file=str(tmp_path / "a.csv"), eval_share=0.3)
+        found, _ = split_texts(settings, {"train_file": read_texts(settings, "train_file")})
+        train, dev = found["train_file"], found["eval_file"]
+        assert not {row[0] for row in train.rows} & {row[0] for row in dev.rows}
+        assert (len(train.rows), len(dev.rows)) == (28, 12)
+    assert train.labels == dev.labels == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_graphs")
+@pytest.mark.parametrize("program", ["run_ner", "run_reranker", "run_sentence_vectors"])
+def test_a_held_out_part_is_evaluated_later(program, tmp_path):
+    result = opened(program, tmp_path, max_steps=1).execute()
+    later = opened(program, tmp_path, do_train=False, init_checkpoint=None).execute()
+    assert later.metrics == pytest.approx(result.metrics)
+    config = json.loads((tmp_path / "run" / "run_config.json").read_text(encoding="utf-8"))
+    files = ModelFolder(str(tmp_path / "run"))
+    task = reopen_evaluation({**config, "folder": str(tmp_path / "run")}, files.task, files)
+    report = json.loads((tmp_path / "run" / "evaluation.json").read_text(encoding="utf-8"))
+    assert len(task.eval_features["input_ids"]) == report["data"]["num_rows"]
+    config["facts"]["not_held_out_sha256"] = "other"
+    (tmp_path / "run" / "run_config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ValueError, match="was not trained on exactly the rest of it; give eval_file$"):
+        opened(program, tmp_path, do_train=False, init_checkpoint=None)

@@ -85,10 +85,10 @@ class Task:
     baseline = functools.cached_property(lambda self: {})
     page_examples = functools.cached_property(lambda self: [])
 
-    def _tell_data(self, train: Any, evaluated: Any) -> None:
-        """Sets `facts` and `texts` from the data of the two files, which have a `digest` and are `placed`, or None."""
+    def _tell_data(self, train: Any, evaluated: Any, facts: dict[str, str]) -> None:
+        """Sets `texts` and `facts`, also those given, from the two data: `placed` ones with a `digest`, or None."""
         found = {part: data for part, data in (("train", train), ("eval", evaluated)) if data}
-        self.facts = {f"{part}_file_sha256": data.digest for part, data in found.items()}
+        self.facts = {f"{part}_file_sha256": data.digest for part, data in found.items()} | facts
         self.texts = {part: data.placed for part, data in found.items()}
 
     @classmethod

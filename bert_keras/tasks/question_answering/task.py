@@ -122,8 +122,7 @@ class QuestionAnswering(Task):
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if self._answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline) if self._eval else ()
-        self._tell_data(self._train, self._eval)
-        self.facts |= parts
+        self._tell_data(self._train, self._eval, parts)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -79,8 +79,7 @@ class Reranking(Task):
                 found[name] = mine_negatives(queries, vectors, settings.num_mined_negatives)
             check_queries(found[name], name)
         train, self._eval, self._predict = (found.get(name) for name in ACTIONS)
-        self._tell_data(train, self._eval)
-        self.facts |= parts
+        self._tell_data(train, self._eval, parts)
         if train:
             self._prepare_training(train)
         if self._eval:

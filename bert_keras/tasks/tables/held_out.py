@@ -86,10 +86,8 @@ def choose_held_out(
 class Divisible(Protocol):
     """The content of a file that can be divided into examples to train on and to evaluate on.
 
-    Attributes:
-        keys: of the texts of each example that decide its part.
-        strata: the labels of each example, of which both parts should have the same share; None without any.
-        digest: identifies the content.
+    It has the keys of the texts that decide the part of each example, the labels of each, of which both parts should
+    have the same share (None without any), what identifies the content, and the examples with some numbers.
     """
 
     @property
@@ -98,9 +96,7 @@ class Divisible(Protocol):
     def strata(self) -> Sequence[Sequence[str]] | None: ...
     @property
     def digest(self) -> str: ...
-    def take(self: D, numbers: Iterable[int]) -> D:
-        """Returns the examples with these numbers."""
-        ...
+    def take(self: D, numbers: Iterable[int]) -> D: ...
 
 
 def with_part(settings: Any, files: Mapping[str, D], unit: str) -> tuple[dict[str, D], dict[str, str]]:

@@ -106,6 +106,8 @@ def split_texts(settings: VectorSettings, files: dict[str, Texts]) -> tuple[dict
 
 def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
     """Refuses texts, those of the setting `name`, that the run cannot learn or evaluate."""
+    if name == "train_file" and not settings.do_train:
+        return  # only a part of it is read
     if name == "eval_file" and texts.kind == "texts":
         path = Message("{eval_file}={}", settings.eval_file) if settings.eval_file else settings.train_file
         raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)

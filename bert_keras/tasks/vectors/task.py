@@ -65,8 +65,7 @@ class SentenceVectors(Task):
         # None for each action that the run leaves out; the methods below run only for the others.
         texts: list[Any] = [found.get(name) for name in ACTIONS]
         self._train, self._eval, self._predict = texts
-        self._tell_data(self._train, self._eval)
-        self.facts |= parts
+        self._tell_data(self._train, self._eval, parts)
 
         def features(name: str) -> dict[str, np.ndarray]:
             rows, what = found[name].rows, getattr(settings, name) or "the held-out rows"
