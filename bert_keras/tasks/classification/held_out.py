@@ -16,10 +16,10 @@ def hold_out(
     examples: Sequence[Example], share: float, path: str, kind: str, purpose: str = "evaluation"
 ) -> tuple[list[Example], list[Example]]:
     """Returns the examples to train on and the held-out ones, both in the order of the file; see `choose_held_out`."""
-    of_kind = LABELS[kind]()
-    labels = [of_kind.names_in(example.label) for example in examples] if of_kind.has_classes else None
+    rules = LABELS[kind]()
+    labels = [rules.names_in(example.label) for example in examples] if rules.has_classes else None
     hint: str | Message = ""
-    if of_kind.has_one and are_numbers(str(example.label) for example in examples):
+    if rules.has_one and are_numbers(str(example.label) for example in examples):
         hint = Message("labels that are numbers need {kind}=regression")
     keys = (example.key for example in examples)
     held_out = choose_held_out(keys, share, path, labels, hint=hint, purpose=purpose)

@@ -73,12 +73,13 @@ class Texts:
 
     @property
     def strata(self) -> list[list[str]] | None:
-        return [[label] for label in self.labels] if self.kind == "classes" else None
+        return [[label] for label in self.labels] if self.labels and not self.has_scores else None
 
     def take(self, numbers: Iterable[int]) -> "Texts":
         chosen = [*numbers]
         labels = [self.labels[number] for number in chosen] if self.labels else []
-        return Texts(self.kind, [self.rows[number] for number in chosen], labels)
+        rows = [self.rows[number] for number in chosen]
+        return Texts(self.kind, rows, labels)
 
     @property
     def digest(self) -> str:
