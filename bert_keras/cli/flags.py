@@ -108,7 +108,7 @@ def tell_unused(settings: Any, actions: Mapping[str, str]) -> None:
 
     `actions` has the name of the setting that uses a file by the name of the file's setting.
     """
-    held = {"train_file"} if settings.do_eval and getattr(settings, "holds_out", False) else set()
+    held = {"train_file"} if getattr(settings, "holds_out", False) and settings.do_eval else set()
     for name in sorted(settings.given & set(actions) - held):
         if not getattr(settings, actions[name]):
             log.info(Message("{} is not used without {}", Setting(name), Setting(actions[name])))

@@ -46,7 +46,7 @@ def test_an_evaluation_on_the_data_of_training_is_warned_of(files, messages, eva
         assert all(f"{shown} is the training data" in message for message in messages)
         messages.clear()
     # The classifier does not score its predictions.
-    warn_of_trained_data({"train_file": files["train"], "eval_share": 0.0, "predict_file": files[evaluated]})
+    warn_of_trained_data({"train_file": files["train"], "do_eval": True, "predict_file": files[evaluated]})
     warn_of_trained_data({"train_file": None, "eval_file": files["train"]})
     assert messages == []
 

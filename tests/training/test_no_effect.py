@@ -109,6 +109,7 @@ CONTEXTS = {
             "early_stopping": 1,
             "xnli_language": "fr",
             "data_dir": "@",
+            "eval_share": 0.2,
             "tfds_eval_split": "train",
             "tfds_predict_split": "train",
             "label_separator": "o",
@@ -205,7 +206,7 @@ CONTEXTS = {
             "eval_data": SENTENCES[:4],
             "predict_data": [text.split() for text in TEXTS],
         },
-        {"word_column": 1, "tag_column": 0},
+        {"word_column": 1, "tag_column": 0, "eval_share": 0.2},
     ),
     "SQuAD 1.1": Context(
         squad,
