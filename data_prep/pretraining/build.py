@@ -273,7 +273,7 @@ def _build_files(build: Build, workers: Workers, folder: WorkFolder, files: Sequ
             counts.update(count_documents(documents, num_unknown))
             summaries.append(summarize(counts, build.settings.max_seq_length) | report)
             runs = merge_all(runs, work)
-            records |= write_all(runs, work, len(outputs), build.is_gzip, counts["num_instances"])
+            records |= write_all(runs, work, len(outputs), build.is_gzip)
     publish(files, list(records), list(records.values()), build.metadata_of_files(summaries))
     return summaries
 
