@@ -91,18 +91,8 @@ def instances_of_document(
         if settings.dynamic_masking:
             yield Instance(sequence, b - a + 2, label, [], [])
             continue
-        masked = mask_tokens(
-            sequence,
-            vocabulary,
-            rng,
-            settings.masked_lm_prob,
-            settings.max_predictions_per_seq,
-            settings.do_whole_word_mask,
-            settings.masked_spans,
-            settings.replace_prob,
-            settings.keep_prob,
-        )
-        yield Instance(masked[0], b - a + 2, label, masked[1], masked[2])
+        masked, positions, ids = mask_tokens(sequence, vocabulary, rng, settings)
+        yield Instance(masked, b - a + 2, label, positions, ids)
 
 
 def draw_instances(
