@@ -9,15 +9,7 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from bert_keras.data_prep.corpus.raw_text import (
-    CELLS,
-    RELEASE,
-    TextOptions,
-    convert,
-    convert_cells,
-    convert_table,
-    format_of,
-)
+from bert_keras.data_prep.corpus.raw_text import CELLS, RELEASE, TextOptions, convert, convert_table, format_of
 from bert_keras.data_prep.corpus.text_lines import (
     Place,
     TextFile,
@@ -199,12 +191,8 @@ def _converted(
     form: FileForm, options: TextOptions, start: int = 0, end: int | None = None
 ) -> Generator[str, None, None]:
     """Yields the lines of the converted file; of a file that can be cut, those that start in the bytes [start, end)."""
-    if form.encoding == "bytes":
-        with paths.open_file(form.file) as content:
-            yield from convert_table(content, form.file, form.format, options)
-        return
-    if form.format in CELLS:
-        yield from convert_cells(form.file, options)
+    if form.encoding == "bytes" or form.format in CELLS:
+        yield from convert_table(form, options)
         return
     if not _can_be_cut(form, options):
         lines = iterate_lines(read_blocks(form))
