@@ -5,14 +5,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
 from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage import text_files
 from bert_keras.storage.tokenizer.vocabulary import read_tokens
 
 _SLOT = re.compile(r"\[unused\d+\]")
-_MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokeniz
     normalised, refused = {}, []
     for word, line in words.items():
         parts = tokenizer.tokenize(word)
-        if len(parts) == 1 and len(parts[0]) <= _MAX_CHARS:
+        if len(parts) == 1 and len(parts[0]) <= LONGEST_WORD_TO_SPLIT:
             normalised[parts[0]] = line
         else:
             reason = " ".join(parts) if len(parts) > 1 else f"{len(word)} characters"
@@ -90,6 +89,6 @@ def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokeniz
             "white space and punctuation and takes words of at most {} characters; give single words",
             words_file,
             some_of(refused, 5, "; "),
-            _MAX_CHARS,
+            LONGEST_WORD_TO_SPLIT,
         )
     return list(normalised)
