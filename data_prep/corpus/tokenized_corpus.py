@@ -98,7 +98,10 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
         for starts in (sentences, documents):
             starts.write(np.zeros(1, np.uint64))
         for number, (name, result) in enumerate(results, 1):
-            content, sentence_starts, document_starts = _read_chunk(folder, name)
+            tokens.write(np.fromfile(folder.file(f"{name}.tokens"), np.uint8))
+            sentence_starts, document_starts = (
+                np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:]
+            )
             ends = np.concatenate([[0] if result["ends_a_document"] else [], document_starts[1:]])
             ends = ends.astype(np.uint64) + np.uint64(num_sentences)
             ends = ends[ends > last_end]
@@ -106,7 +109,6 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
             if number == len(results) and num_sentences > (ends[-1] if len(ends) else last_end):
                 ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
-            tokens.write(content)
             sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
             documents.write(ends)
             num_tokens += int(sentence_starts[-1])
@@ -121,10 +123,3 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
         },
         files,
     )
-
-
-def _read_chunk(folder: WorkFolder, name: str) -> tuple[bytes, np.ndarray, np.ndarray]:
-    with open(folder.file(f"{name}.tokens"), "rb") as file:
-        content = file.read()
-    sentences, documents = (np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:])
-    return content, sentences, documents

@@ -20,9 +20,9 @@ _Value = TypeVar("_Value")
 def encode_batch(
     tokenizer: Any,
     texts: Texts,
-    sequence_length: int | None = None,
-    pad_to_longest: bool = False,
-    with_offsets: bool = False,
+    sequence_length: int | None,
+    pad_to_longest: bool,
+    with_offsets: bool,
 ) -> dict[str, np.ndarray]:
     """Returns texts or pairs as model inputs; see `FullTokenizer.__call__`."""
     check_sequence_length(sequence_length)

@@ -34,14 +34,9 @@ class ExtendedVocabulary:
 
 
 def read_words(words_file: str | os.PathLike) -> dict[str, int]:
-    """Returns the stripped words of a file with one word per line, each with the number of its first line, from 1."""
-    needed = "give a file with one word per line"
-    try:
-        text = text_files.read_text(words_file, needed)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"the word file {words_file} does not exist; {needed}") from None
-    words = {}
-    for number, line in enumerate(text.split("\n"), 1):
+    """Returns the stripped words of a file with one word a line, each with the number of its first line, from 1."""
+    text, words = text_files.read_text(words_file, "give a file with one word a line"), {}
+    for number, line in enumerate(text_files.LINE_END.split(text), 1):
         if line.strip():
             words.setdefault(line.strip(), number)
     return words

@@ -70,7 +70,7 @@ def test_blank_lines_and_repeated_lines_of_a_vocabulary_keep_their_ids(files, tm
 
 
 def test_reading_words(files):
-    assert read_words(files("\ufeffone\r\n\n two \none\n")[1]) == {"one": 1, "two": 3}
+    assert read_words(files("\ufeffone\r\n\n two \none\rlast\n")[1]) == {"one": 1, "two": 3, "last": 5}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_reading_words(files):
         ("covid-19\nfine\nheart attack", r'line 1 "covid-19" \(covid - 19\); line 3 "heart attack" \(heart attack\)'),
         ("x" * 201, r"line 1 .* \(201 characters\), because .* words of at most 200 characters"),
         ("##gram", r'line 1 "##gram" \(# # gram\)'),
-        ("\n\n", "is empty; give a file with one word per line"),
+        ("\n\n", "is empty; give a file with one word a line"),
         (b"caf\xe9", r"words.txt line 1: not UTF-8 \(byte 0xe9\); save it as UTF-8"),
         ("\n".join(f"a-{i}" for i in range(7)), r'line 5 "a-4" \(a - 4\); and 2 more, because'),
     ],
@@ -90,7 +90,7 @@ def test_words_that_would_be_of_no_use_are_refused(files, words, message):
 
 
 def test_a_missing_file_of_words(files, tmp_path):
-    with pytest.raises(FileNotFoundError, match="the word file .*none.txt does not exist; give a file with one word"):
+    with pytest.raises(FileNotFoundError, match="the file .*none.txt. does not exist; check the path, and give a file"):
         extend_vocabulary(files("a")[0], tmp_path / "none.txt", do_lower_case=True)
 
 
