@@ -115,9 +115,9 @@ def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple[int, int
             for key, instance in draw_document(documents, index, duplicate, settings, tools.vocabulary):
                 runs.write(key, serialize_example(instance.features(settings)))
                 count_instance(counts, instance)
-                if counts["num_instances"] <= _NUM_SHOWN and not duplicate and not first:
+                if counts["instances"] <= _NUM_SHOWN and not duplicate and not first:
                     shown.append(instance)
-                if not counts["num_instances"] % _INSTANCES_BETWEEN_RELEASES:
+                if not counts["instances"] % _INSTANCES_BETWEEN_RELEASES:
                     documents.release()
     runs.close()
     named = list(zip(runs.runs, runs.sizes, strict=True))
