@@ -82,16 +82,13 @@ class Dropped:
         self.first_return = self.first_return or later.first_return
 
 
-def group_items(
-    prefix: str, items: Iterable[Any], size_of: Callable[[Any], int], most: int
-) -> tuple[dict[str, list], dict[str, int]]:
-    """Groups consecutive items to tasks of at most `most` together; a larger item is a task.
+def group_items(prefix: str, items: Iterable[tuple[Any, int]], most: int) -> tuple[dict[str, list], dict[str, int]]:
+    """Groups consecutive items, each with its size, to tasks of at most `most` together; a larger item is a task.
 
     Returns the items and the size of each task by name.
     """
     tasks, sizes, name = {}, {}, ""
-    for item in items:
-        size = size_of(item)
+    for item, size in items:
         if not tasks or sizes[name] + size > most:
             name = f"{prefix}-{len(tasks):06}"
             tasks[name], sizes[name] = [], 0
@@ -103,11 +100,11 @@ def group_items(
 def cut(texts: Sequence[TextFile], prefix: str = "text") -> tuple[dict[str, list[Chunk]], dict[str, int]]:
     """Cuts texts into tasks: parts of large files, and several small files; returns chunks and bytes by name."""
     chunks = (
-        Chunk(text, start, min(size, start + _CHUNK_BYTES), number)
+        (Chunk(text, start, min(size, start + _CHUNK_BYTES), number), min(_CHUNK_BYTES, size - start))
         for number, (text, size) in enumerate((text, os.path.getsize(text.path)) for text in texts)
         for start in range(0, size, _CHUNK_BYTES)
     )
-    return group_items(prefix, chunks, lambda chunk: chunk.end - chunk.start, _CHUNK_BYTES)
+    return group_items(prefix, chunks, _CHUNK_BYTES)
 
 
 def read_lines(chunks: Iterable[Chunk], dropped: Dropped, strict_utf8: bool = False) -> Iterator[str]:

@@ -142,7 +142,7 @@ def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RE
             is_rest = end is not None and form.format == "text"
             texts.append(TextFile(form.file, work.folder.file(copy), is_rest))
     if copies:
-        tasks, sizes = group_items("source", copies, lambda copy: copy[1], _TASK)
+        tasks, sizes = group_items("source", copies, _TASK)
         log.info(
             "copying %s of %s texts as plain UTF-8 to %s",
             f"{len({form.file for (_, form, *_), _ in copies}):,}",
@@ -177,7 +177,7 @@ def _can_be_cut(form: FileForm, options: TextOptions) -> bool:
 @noting_mistakes
 def _copy(context: object, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict:
     copies = []
-    for (copy_name, form, options, start, end), _ in task:
+    for copy_name, form, options, start, end in task:
         with folder.create(copy_name) as copy:
             if form.format == "text" and not options.changes_text:
                 copy.writelines(read_blocks(form))
