@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
@@ -54,11 +54,12 @@ def extend_vocabulary(
     the tokenizer never produces one of the words, or a word needs `[UNK]` and the vocabulary lacks it.
     """
     tokens = read_tokens(vocab_file)
+    longest = tokens.longest_word or LONGEST_WORD_TO_SPLIT
     vocab = {token: number for number, token in enumerate(tokens)}
     slots = iter([piece for piece in vocab if _SLOT.fullmatch(piece)])
-    pieces_of = WordpieceTokenizer(vocab).split_word
+    pieces_of = WordpieceTokenizer(vocab, max_input_chars_per_word=longest).split_word
     added, present = {}, []
-    for word in _normalised(read_words(words_file), words_file, BasicTokenizer(do_lower_case, strip_accents)):
+    for word in _normalised(words_file, BasicTokenizer(do_lower_case, strip_accents), longest):
         if word in vocab:
             present.append(word)
             continue
@@ -69,12 +70,12 @@ def extend_vocabulary(
     return ExtendedVocabulary(tokens, list(added.values()), present)
 
 
-def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokenizer: BasicTokenizer) -> list[str]:
-    normalised, refused = {}, []
-    for word, line in words.items():
+def _normalised(words_file: str | os.PathLike, tokenizer: BasicTokenizer, longest: int) -> list[str]:
+    normalised, refused = [], []
+    for word, line in read_words(words_file).items():
         parts = tokenizer.tokenize(word)
-        if len(parts) == 1 and len(parts[0]) <= LONGEST_WORD_TO_SPLIT:
-            normalised[parts[0]] = line
+        if len(parts) == 1 and len(parts[0]) <= longest:
+            normalised += parts
         else:
             reason = " ".join(parts) if len(parts) > 1 else f"{len(word)} characters"
             refused.append(f'line {line} "{word[:40]}" ({reason[:60]})')
@@ -84,6 +85,6 @@ def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokeniz
             "white space and punctuation and takes words of at most {} characters; give single words",
             words_file,
             some_of(refused, 5, "; "),
-            LONGEST_WORD_TO_SPLIT,
+            longest,
         )
-    return list(normalised)
+    return list(dict.fromkeys(normalised))

@@ -89,6 +89,13 @@ def test_words_that_would_be_of_no_use_are_refused(files, words, message):
         extend_vocabulary(*files(words), do_lower_case=True)
 
 
+def test_the_longest_word_is_that_of_the_tokenizer(files, tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"max_input_chars_per_word": 5}')
+    with pytest.raises(ValueError, match=r'find line 2 "zebras" .6 characters., because .* of at most 5 characters'):
+        extend_vocabulary(*files("zebra\nzebras"), do_lower_case=True)
+    assert extend_vocabulary(*files("zebra"), do_lower_case=True).tokens[1] == "zebra"
+
+
 def test_a_missing_file_of_words(files, tmp_path):
     with pytest.raises(FileNotFoundError, match="the file .*none.txt. does not exist; check the path, and give a file"):
         extend_vocabulary(files("a")[0], tmp_path / "none.txt", do_lower_case=True)

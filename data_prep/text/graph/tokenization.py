@@ -14,13 +14,11 @@ import tensorflow_text
 from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
 from bert_keras.data_prep.text.graph.normalization import Normalizer, as_in_transformers, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import check_sequence_length
-from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT
 from bert_keras.data_prep.text.tokenization import FullTokenizer, special_pattern
 from bert_keras.mistakes import Mistake
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
-_MAX_BYTES = 4 * LONGEST_WORD_TO_SPLIT
 _MAX_TOKEN_BYTES = 256  # limit of tensorflow-text's automaton, without the ##
 _DEVICE = "CPU:0"  # string operations run only here, so keep their arrays here too
 _TEXTS = tf.TensorSpec([None], tf.string)
@@ -62,11 +60,11 @@ class GraphTokenizer(tf.Module):
             # The graph uses the automaton of the vocabulary.
             self.vocab_file = vocab_file and tf.saved_model.Asset(name)
             self._normalizer = Normalizer(basic.do_lower_case, basic.strip_accents)
-            tokens = _matchable_tokens(vocab, name)
+            tokens = _matchable_tokens(vocab, name, self._longest_word)
             self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
             self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
                 tokens,
-                max_bytes_per_word=_MAX_BYTES,
+                max_bytes_per_word=4 * self._longest_word,
                 token_out_type=tf.int32,
                 unknown_token=_UNKNOWN,
                 no_pretokenization=True,
@@ -122,7 +120,7 @@ class GraphTokenizer(tf.Module):
             words, word_starts, sources = self._split(codes)
             is_long = words.row_lengths() > self._longest_word
             # A string longer than max_bytes_per_word is always unknown.
-            pieces = self._wordpiece.tokenize(tf.where(is_long, "a" * (_MAX_BYTES + 1), _encode(words)))
+            pieces = self._wordpiece.tokenize(tf.where(is_long, "a" * (4 * self._longest_word + 1), _encode(words)))
             # Map texts to characters, to words, to tokens.
             first_words = tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits))
             splits = tf.gather(pieces.row_splits, first_words)
@@ -238,12 +236,12 @@ def _encode(words: tf.RaggedTensor) -> tf.Tensor:
     return tf.strings.unicode_encode(words, "UTF-8")
 
 
-def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str) -> list[str]:
+def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str, longest_word: int) -> list[str]:
     """Returns a token for each id; placeholders that match nothing replace tokens that no word can contain."""
     tokens = [f"\x01{number}" for number in range(max(vocab.values()) + 1)]
     for token, number in vocab.items():
         piece = token.removeprefix("##")
-        if not piece or len(piece) > LONGEST_WORD_TO_SPLIT or any(char.isspace() or is_removed(char) for char in piece):
+        if not piece or len(piece) > longest_word or any(char.isspace() or is_removed(char) for char in piece):
             continue
         num_bytes = len(piece.encode())
         if num_bytes > _MAX_TOKEN_BYTES:
