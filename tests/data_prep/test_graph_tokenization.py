@@ -1,6 +1,7 @@
 import sys
 import unicodedata
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
@@ -178,33 +179,20 @@ def test_tokens_of_ids(with_masks):
 # The input of a model.
 
 
+@pytest.mark.parametrize("has_second", [True, False])
 @pytest.mark.parametrize("max_seq_length", [5, 9])
-def test_packing_is_that_of_the_original(letters_vocab_file, max_seq_length):
+def test_packing_is_that_of_python(letters_vocab_file, max_seq_length, has_second):
     graph, python = in_both_ways(letters_vocab_file)
-    pairs = [("abcdefgh"[:a], "klmnopqr"[:b]) for a in range(9) for b in range(9)]
-    texts_a, texts_b = zip(*pairs, strict=True)
-    ids_a, ids_b = graph.tokenize(texts_a), graph.tokenize(texts_b)
-    expected = [encode_pair(python, *pair, max_seq_length) for pair in pairs]
-    check_packed(graph.pack(ids_a, ids_b, max_seq_length), expected)
-    check_packed(
-        graph.pack(ids_a, None, max_seq_length), [encode_pair(python, a, None, max_seq_length) for a in texts_a]
-    )
-    for row in (0, 40):
-        check_packed(graph.pack(ids_a[row : row + 1], ids_b[row : row + 1], max_seq_length), expected[row : row + 1])
-    features, is_cut = graph.pack(ids_a[:0], ids_b[:0], max_seq_length)
-    assert [tuple(values.shape) for values in (*features.values(), is_cut)] == [(0, 2)] * 3 + [(0,)]
-
-
-def check_packed(packed, expected):
-    features, is_cut = packed
-    assert list(features) == ["input_ids", "input_mask", "segment_ids"]
-    assert {values.dtype for values in features.values()} == {tf.int32}
-    input_ids, input_mask, segment_ids = features.values()
-    width = max(len(ids) for ids, _, _ in expected)
-    assert input_ids.numpy().tolist() == [ids + [0] * (width - len(ids)) for ids, _, _ in expected]
-    assert input_mask.numpy().tolist() == [[1] * len(ids) + [0] * (width - len(ids)) for ids, _, _ in expected]
-    assert segment_ids.numpy().tolist() == [segments + [0] * (width - len(segments)) for _, segments, _ in expected]
-    assert is_cut.numpy().tolist() == [num_cut > 0 for _, _, num_cut in expected]
+    pairs = [("abcdefgh"[:a], "klmnopqr"[:b] if has_second else None) for a in range(9) for b in range(9)]
+    first, second = (graph.tokenize([text or "" for text in texts]) for texts in zip(*pairs, strict=True))
+    for rows in (slice(None), slice(1), slice(40, 41), slice(0)):
+        features, is_cut = graph.pack(first[rows], second[rows] if has_second else None, max_seq_length)
+        expected = python(pairs[rows], max_seq_length, pad_to_longest=True)
+        assert list(features) == list(expected)
+        for name, values in features.items():
+            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+            assert values.dtype == tf.int32
+        assert is_cut.numpy().tolist() == [encode_pair(python, *pair, max_seq_length)[2] > 0 for pair in pairs[rows]]
 
 
 # Mistakes.

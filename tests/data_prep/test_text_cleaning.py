@@ -111,15 +111,14 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
     assert len(sides[1] & {hash_of(lines) for lines in other_seed}) < 60
 
 
-MISTAKES = {
-    "words": ({"min_document_words": -1}, "min_document_words=-1 is negative"),
-    "share": ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name):
-    values, message = MISTAKES[name]
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"min_document_words": -1}, "min_document_words=-1 is negative"),
+        ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
+    ],
+)
+def test_mistakes(values, message):
     with pytest.raises(ValueError, match=message):
         Cleaning(**values)
 
