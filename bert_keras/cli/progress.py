@@ -34,6 +34,10 @@ class Progress:
             self._next = now + self.seconds_between
             self._show(now)
 
+    def reach(self, done: int) -> None:
+        """Counts the units up to `done`."""
+        self.advance(done - self._done)
+
     def finish(self) -> None:
         """Ends the piece of work."""
 

@@ -49,9 +49,7 @@ class Source:
         from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
         from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
 
-        preparation = self.predictor.files.preparation
-        casing = preparation.do_lower_case, preparation.strip_accents
-        tokenizer = GraphTokenizer(folder / "vocab.txt", *casing, preparation.rules)
+        tokenizer = GraphTokenizer(self.predictor.tokenizer, folder / "vocab.txt")
         network = self._network_of(copy_in("bfloat16", self.predictor.model)) if quantize else self.network
         text_model = make_text_model(network, tokenizer, self.settings)
         write_saved_model(text_model, folder)

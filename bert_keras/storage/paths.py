@@ -5,6 +5,7 @@ Local paths use Python's own functions, so programs that read only local files d
 or a subclass; an address that TensorFlow does not support raises a `Mistake`.
 """
 
+import collections
 import contextlib
 import glob as local_glob
 import io
@@ -15,6 +16,7 @@ import posixpath
 import re
 import shutil
 import stat
+from collections.abc import Iterable
 from typing import Any
 
 from bert_keras.mistakes import Mistake
@@ -65,6 +67,14 @@ def file_id(path: str | os.PathLike) -> object:
         return posixpath.normpath(path)
     status = os.stat(path)
     return status.st_dev, status.st_ino
+
+
+def given_twice(files: Iterable[str]) -> list[str]:
+    """Returns the names of each file that is given more than once, also through links, such as "a.txt = link.txt"."""
+    names = collections.defaultdict(list)
+    for file in files:
+        names[file_id(file)].append(file)
+    return [" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1]
 
 
 def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:

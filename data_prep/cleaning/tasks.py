@@ -4,13 +4,14 @@ A task has the documents that start in its chunk of text. The chunks do not depe
 """
 
 import collections
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_keras.data_prep.cleaning.filters import Cleaning
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines
+from bert_keras.data_prep.corpus.text_lines import Chunk, Dropped, TextFile, noting_mistakes, read_lines
 from bert_keras.data_prep.corpus.workers import WorkFolder
 from bert_keras.data_prep.text.same_text import hash_of
 
@@ -18,51 +19,34 @@ DROP, TRAIN, EVAL = range(3)  # the side of a document
 
 
 class Task(NamedTuple):
-    """The lines from byte `start` of the text number `first` to byte `end` of the text number `last`."""
+    """Consecutive chunks of the texts, and how to clean them."""
 
-    first: int
-    start: int
-    last: int
-    end: int
+    chunks: list[Chunk]
     strict_utf8: bool
     cleaning: Cleaning
 
 
 def _documents_of(folder: WorkFolder, task: Task, dropped: Dropped) -> Iterator[list[str]]:
-    """Yields the lines of each document of a chunk.
+    """Yields the lines of each document of a task.
 
-    These start after its first blank line, or with the first chunk, and end with the first blank line after the chunk.
+    These start after its first blank line, or with the first text, and end with the first blank line after the task.
     """
     found: Any = folder.result("cleaning-texts")
-    texts = [TextFile(*text) for text in found["texts"]]
-    document, is_begun = [], (task.first, task.start) == (0, 0)
-    for number in range(task.first, task.last + 1):
-        start, end = (task.start if number == task.first else 0), (task.end if number == task.last else None)
-        for _, line in read_lines(texts[number], dropped, task.strict_utf8, start, end):
-            if line and is_begun:
-                document.append(line)
-            elif not line and is_begun:
-                if document:
-                    yield document
-                document = []
-            elif not line:
-                is_begun = True
-                vars(dropped).update(vars(Dropped()))  # the task of the chunk before counts these lines
-    if not is_begun:
-        vars(dropped).update(vars(Dropped()))
-        return
-    for number in range(task.last, len(texts)):
-        start = task.end if number == task.last else 0
-        for _, line in read_lines(texts[number], dropped, task.strict_utf8, start):
-            if not line:
-                if document:
-                    yield document
-                return
-            document.append(line)
-    if document:
-        yield document
+    first, last = task.chunks[0], task.chunks[-1]
+    lines = read_lines(task.chunks, dropped, task.strict_utf8)
+    if first.number or first.start:
+        has_no_start = all(lines)  # else it stops after a blank line
+        vars(dropped).update(vars(Dropped()))  # the task before counts these lines
+        if has_no_start:
+            return
+    others = [Chunk(TextFile(*text)) for text in found["texts"][last.number + 1 :]]
+    rest = read_lines([last._replace(start=last.end, end=None), *others], dropped, task.strict_utf8)
+    for is_document, document in itertools.groupby(itertools.chain(lines, itertools.takewhile(bool, rest)), bool):
+        if is_document:
+            yield [*document]
 
 
+@noting_mistakes
 def clean_documents(context: object, folder: WorkFolder, name: str, task: Task) -> dict:
     """Writes the documents that stay: their text, and an index.
 

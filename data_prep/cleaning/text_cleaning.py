@@ -6,17 +6,16 @@ other tasks write the chosen ones.
 
 import collections
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from bert_keras.data_prep.cleaning.filters import Cleaning, log, tell_removed
 from bert_keras.data_prep.cleaning.tasks import DROP, EVAL, TRAIN, Task, clean_documents, write_kept
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, text_warnings
-from bert_keras.data_prep.corpus.workers import Work, in_groups
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, UnusableTextError, cut, text_warnings
+from bert_keras.data_prep.corpus.workers import Work
 
-CHUNK_BYTES = 4 << 20
 _UNITS = ("documents", "lines", "characters")
 
 
@@ -38,17 +37,9 @@ def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool
     """
     folder = work.folder
     folder.finish("cleaning-texts", {"texts": texts})
-    chunks, sizes = {}, {}
-    ranges = (
-        (number, start, min(size, start + CHUNK_BYTES))
-        for number, size in enumerate(os.path.getsize(text.path) for text in texts)
-        for start in range(0, size, CHUNK_BYTES)
-    )
-    for group in in_groups(ranges, lambda each: each[2] - each[1], CHUNK_BYTES):
-        name = f"{len(chunks):06}"
-        chunks[name] = Task(group[0][0], group[0][1], group[-1][0], group[-1][2], strict_utf8, cleaning)
-        sizes[name] = sum(end - start for _, start, end in group)
-    results = _run(clean_documents, "documents-", chunks, sizes, work, "cleaning")
+    chunks, sizes = cut(texts, "documents")
+    tasks = {name: Task(part, strict_utf8, cleaning) for name, part in chunks.items()}
+    results = dict(work.run(clean_documents, tasks, "cleaning", sizes))
     counts, dropped = {}, Dropped()
     for name in chunks:
         for reason, values in results[name]["counts"].items():
@@ -56,13 +47,12 @@ def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool
         dropped.add(Dropped(**results[name]["dropped"]))
     for warning in text_warnings(dropped, texts):
         log.warning(warning)
-    indexes = {name: np.fromfile(folder.file(f"documents-{name}.index"), np.uint64).reshape(-1, 4) for name in chunks}
+    indexes = [np.fromfile(folder.file(f"{name}.index"), np.uint64).reshape(-1, 4) for name in chunks]
     sides = _choose(indexes, cleaning, counts)
-    tasks, first = {}, 0
-    for name, index in indexes.items():
-        tasks[name] = sides[first : first + len(index)].tobytes()
-        first += len(index)
-    _run(write_kept, "kept-", tasks, sizes, work, "writing the cleaned text")
+    names = [name.replace("documents", "kept") for name in chunks]
+    kept = {name: part.tobytes() for name, part in zip(names, _split(sides, indexes), strict=True)}
+    for _ in work.run(write_kept, kept, "writing the cleaned text", dict(zip(names, sizes.values(), strict=True))):
+        pass
     report = _report(counts, cleaning)
     tell_removed(report)
     if TRAIN not in sides:
@@ -73,38 +63,15 @@ def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool
             cleaning.eval_share,
             np.count_nonzero(sides),
         )
-    parts = [
-        [
-            TextFile(path := folder.file(f"kept-{name}.{part}"), path)
-            for name in chunks
-            if os.path.getsize(folder.file(f"kept-{name}.{part}"))
-        ]
-        for part in ("train", "eval")
-    ]
+    paths = [[folder.file(f"{name}.{part}") for name in names] for part in ("train", "eval")]
+    parts = [[TextFile(path, path) for path in part if os.path.getsize(path)] for part in paths]
     folder.finish("cleaned", report)
     return CleanTexts(parts[0], parts[1] if cleaning.eval_share else [])
 
 
-def _run(
-    function: Callable,
-    prefix: str,
-    tasks: Mapping[str, Any],
-    sizes: Mapping[str, int],
-    work: Work,
-    doing: str,
-) -> dict[str, dict]:
-    results, named = {}, {f"{prefix}{name}": task for name, task in tasks.items()}
-    for name, result in work.run(function, named, doing, sum(sizes.values())):
-        if "dropped" in result and tasks[name.removeprefix(prefix)].strict_utf8:
-            Dropped(**result["dropped"]).refuse_invalid()
-        results[name.removeprefix(prefix)] = result
-        work.progress.advance(sizes[name.removeprefix(prefix)])
-    return results
-
-
-def _choose(indexes: dict[str, np.ndarray], cleaning: Cleaning, counts: dict[str, collections.Counter]) -> np.ndarray:
+def _choose(indexes: Sequence[np.ndarray], cleaning: Cleaning, counts: dict[str, collections.Counter]) -> np.ndarray:
     """Returns `DROP`, `TRAIN` or `EVAL` for each document, uint8 [documents], and counts what it drops."""
-    hashes = np.concatenate([index[:, 0] for index in indexes.values()])
+    hashes = np.concatenate([index[:, 0] for index in indexes])
     is_kept = np.ones(len(hashes), bool)
     if cleaning.remove_duplicates != "none":
         is_kept[:] = False
@@ -118,13 +85,17 @@ def _choose(indexes: dict[str, np.ndarray], cleaning: Cleaning, counts: dict[str
 
 
 def _count(
-    counts: dict[str, collections.Counter], name: str, indexes: dict[str, np.ndarray], is_counted: np.ndarray
+    counts: dict[str, collections.Counter], name: str, indexes: Sequence[np.ndarray], is_counted: np.ndarray
 ) -> None:
-    counts[name], first = collections.Counter(), 0
-    for index in indexes.values():
-        chosen = index[is_counted[first : first + len(index)]]
+    counts[name] = collections.Counter()
+    for index, is_chosen in zip(indexes, _split(is_counted, indexes), strict=True):
+        chosen = index[is_chosen]
         counts[name].update(documents=len(chosen), lines=int(chosen[:, 1].sum()), characters=int(chosen[:, 2].sum()))
-        first += len(index)
+
+
+def _split(values: np.ndarray, indexes: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
+    """Returns the values of all documents in the parts of the indexes."""
+    return np.split(values, np.cumsum([len(index) for index in indexes])[:-1])
 
 
 def _report(counts: dict[str, collections.Counter], cleaning: Cleaning) -> dict[str, dict[str, int]]:

@@ -1,6 +1,5 @@
 """Documents of token ids, and the text files that they come from."""
 
-import collections
 import contextlib
 import json
 import logging
@@ -214,17 +213,9 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
             options.documents,
             name_of(files[0]),
         )
-    _warn_about_repeated(files)
-    return forms
-
-
-def _warn_about_repeated(files: Sequence[str]) -> None:
-    names = collections.defaultdict(list)
-    for file in files:
-        names[paths.file_id(file)].append(file)
-    twice = [" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1]
-    if twice:
+    if twice := paths.given_twice(files):
         log.warning("%s is given more than once; reading it each time, as the original does", some_of(twice, 5))
+    return forms
 
 
 def _typecode(vocab_size: int) -> _Typecode:

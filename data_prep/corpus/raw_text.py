@@ -15,7 +15,7 @@ from bert_keras.data_prep.corpus.text_lines import UnusableTextError, pieces_of
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import check_choices, setting
-from bert_keras.storage import text_files
+from bert_keras.storage import paths, text_files
 from bert_keras.storage.csv_rows import iterate_rows
 from bert_keras.storage.inspection import FileForm
 from bert_keras.storage.json_files import iterate_objects
@@ -104,14 +104,13 @@ def convert(
             yield ""
 
 
-def convert_table(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:
-    """Yields the sentences of the rows of an opened Parquet or Arrow file, and "" after each row."""
-    yield from _convert_rows(_table_texts(content, file, form, options), options)
-
-
-def convert_cells(file: str, options: TextOptions) -> Iterator[str]:
-    """Yields the sentences of the rows of a CSV or TSV file, and "" after each row."""
-    yield from _convert_rows(_cell_texts(file, options), options)
+def convert_table(form: FileForm, options: TextOptions) -> Iterator[str]:
+    """Yields the sentences of the rows of a CSV, TSV, Parquet or Arrow file, and "" after each row."""
+    if form.format in CELLS:
+        yield from _convert_rows(_cell_texts(form.file, options), options)
+        return
+    with paths.open_file(form.file) as content:
+        yield from _convert_rows(_table_texts(content, form.file, form.format, options), options)
 
 
 def _decode(lines: Iterable[bytes], where: Callable[[int], str]) -> Iterator[str]:
@@ -261,9 +260,9 @@ def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> It
             for text in batch.column(field).to_pylist():
                 number += 1
                 yield _text_of({field: text}, field, lambda row: f"{file} row {row}", number)
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowInvalid, UnicodeDecodeError) as error:
         raise UnusableTextError(
-            "{} cannot be read ({}); it may be cut short, so copy it again", file, str(error)
+            "{} cannot be read ({}); it may be cut short, so copy it or write it again", file, str(error)
         ) from None
 
 

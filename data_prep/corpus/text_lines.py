@@ -1,20 +1,37 @@
-"""Reads lines of text files like the original BERT, and counts what is dropped."""
+"""Cuts text files into tasks, reads their lines like the original BERT, and counts what is dropped."""
 
 import dataclasses
+import functools
 import itertools
 import os
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from bert_keras.mistakes import Message, Mistake, several
 from bert_keras.storage.json_rows import place_in
 
+_CHUNK_BYTES = 4 << 20
 _PIECE = 1 << 20
 _TAIL = 1 << 12
 
 
 class UnusableTextError(Mistake):
     """Text that can never be used with these settings, so finished work is useless too."""
+
+
+def noting_mistakes(function: Callable[..., dict]) -> Callable[..., dict]:
+    """Makes a task note a mistake in its text as its result, because a runner may repeat failed tasks; see `Work`."""
+
+    @functools.wraps(function)
+    def run(context: Any, folder: Any, name: str, task: Any) -> dict:
+        try:
+            return function(context, folder, name, task)
+        except Mistake as mistake:
+            text, values = mistake.message.text, mistake.message.values
+            values = [value if isinstance(value, int | float | list) else str(value) for value in values]
+            return folder.finish(name, {"mistake": [text, *values]})
+
+    return run
 
 
 class TextFile(NamedTuple):
@@ -25,13 +42,21 @@ class TextFile(NamedTuple):
     continues: bool = False  # whether the next text is the rest of the same file
 
 
+class Chunk(NamedTuple):
+    """The lines of a text that start in the bytes [start, end), or from `start` on."""
+
+    text: TextFile
+    start: int = 0
+    end: int | None = None
+    number: int = 0  # of the text
+
+
 class Place(NamedTuple):
     """Byte offset of a line. Only `line_of` computes line numbers, because it must read all text before the line."""
 
     name: str
     path: str
     offset: int
-    byte: int = 0  # value of the first byte that is not UTF-8
 
 
 @dataclasses.dataclass
@@ -56,36 +81,53 @@ class Dropped:
         self.first_invalid = self.first_invalid or later.first_invalid
         self.first_return = self.first_return or later.first_return
 
-    def refuse_invalid(self) -> None:
-        """Raises UnusableTextError with file and line if some text is not UTF-8."""
-        if self.first_invalid is not None:
-            raise UnusableTextError(
-                "{}: byte 0x{:02x} is not valid UTF-8; convert the file to UTF-8, or leave out {strict_utf8} "
-                "to drop such bytes",
-                line_of(self.first_invalid),
-                self.first_invalid.byte,
-            )
 
+def group_items(prefix: str, items: Iterable[tuple[Any, int]], most: int) -> tuple[dict[str, list], dict[str, int]]:
+    """Groups consecutive items, each with its size, to tasks of at most `most` together; a larger item is a task.
 
-def read_lines(
-    file: TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yields the size in bytes and the stripped text of each line that starts in the bytes [start, end).
-
-    Updates `dropped` with what is dropped, like the original BERT. With `strict_utf8` it stops before the first line
-    that is not UTF-8; `dropped.refuse_invalid` then names it.
+    Returns the items and the size of each task by name.
     """
-    for offset, line in read_byte_lines(file, start, end):
-        size = len(line)
-        if b"\r" in line:
-            line = _drop_returns(line, Place(file.name, file.path, offset), dropped)
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            text = _drop_invalid(line, Place(file.name, file.path, offset, line[error.start]), dropped)
-            if strict_utf8:
-                return
-        yield size, text.strip()
+    tasks, sizes, name = {}, {}, ""
+    for item, size in items:
+        if not tasks or sizes[name] + size > most:
+            name = f"{prefix}-{len(tasks):06}"
+            tasks[name], sizes[name] = [], 0
+        tasks[name].append(item)
+        sizes[name] += size
+    return tasks, sizes
+
+
+def cut(texts: Sequence[TextFile], prefix: str = "text") -> tuple[dict[str, list[Chunk]], dict[str, int]]:
+    """Cuts texts into tasks: parts of large files, and several small files; returns chunks and bytes by name."""
+    chunks = (
+        (Chunk(text, start, min(size, start + _CHUNK_BYTES), number), min(_CHUNK_BYTES, size - start))
+        for number, (text, size) in enumerate((text, os.path.getsize(text.path)) for text in texts)
+        for start in range(0, size, _CHUNK_BYTES)
+    )
+    return group_items(prefix, chunks, _CHUNK_BYTES)
+
+
+def read_lines(chunks: Iterable[Chunk], dropped: Dropped, strict_utf8: bool = False) -> Iterator[str]:
+    """Yields the stripped lines of chunks, and updates `dropped` with what is dropped, like the original BERT.
+
+    Raises UnusableTextError with `strict_utf8` for a line that is not UTF-8.
+    """
+    for file, start, end, _ in chunks:
+        for offset, line in read_byte_lines(file, start, end):
+            if b"\r" in line:
+                line = _drop_returns(line, Place(file.name, file.path, offset), dropped)
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                place = Place(file.name, file.path, offset)
+                if strict_utf8:
+                    raise UnusableTextError(
+                        "{}: byte 0x{:02x} is not valid UTF-8; convert the file to UTF-8, or leave out {strict_utf8} "
+                        "to drop such bytes",
+                        *(line_of(place), line[error.start]),
+                    ) from None
+                text = _drop_invalid(line, place, dropped)
+            yield text.strip()
 
 
 def pieces_of(line: str) -> Iterator[str]:

@@ -9,17 +9,17 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from bert_keras.data_prep.corpus.raw_text import (
-    CELLS,
-    RELEASE,
-    TextOptions,
-    convert,
-    convert_cells,
-    convert_table,
-    format_of,
+from bert_keras.data_prep.corpus.raw_text import CELLS, RELEASE, TextOptions, convert, convert_table, format_of
+from bert_keras.data_prep.corpus.text_lines import (
+    Place,
+    TextFile,
+    UnusableTextError,
+    group_items,
+    line_of,
+    noting_mistakes,
+    read_byte_lines,
 )
-from bert_keras.data_prep.corpus.text_lines import Place, TextFile, UnusableTextError, line_of, read_byte_lines
-from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FileForm, inspect, read_blocks
@@ -142,19 +142,15 @@ def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RE
             is_rest = end is not None and form.format == "text"
             texts.append(TextFile(form.file, work.folder.file(copy), is_rest))
     if copies:
-        groups = list(in_groups(copies, lambda copy: copy[1], _TASK))
-        tasks = {f"source-{number:06}": [task for task, _ in group] for number, group in enumerate(groups)}
-        sizes = [sum(size for _, size in group) for group in groups]
+        tasks, sizes = group_items("source", copies, _TASK)
         log.info(
             "copying %s of %s texts as plain UTF-8 to %s",
             f"{len({form.file for (_, form, *_), _ in copies}):,}",
             f"{len({form.file for form in forms}):,}",
             work.folder.path,
         )
-        for name, result in work.run(_copy, tasks, "copying", sum(sizes)):
-            if "mistake" in result:
-                raise UnusableTextError(*result["mistake"])
-            work.progress.advance(sizes[int(name.removeprefix("source-"))])
+        for _ in work.run(_copy, tasks, "copying", sizes):
+            pass
     return texts
 
 
@@ -178,20 +174,16 @@ def _can_be_cut(form: FileForm, options: TextOptions) -> bool:
     return _is_plain(form) and (form.format == "json" or (form.format == "text" and not options.join_lines))
 
 
+@noting_mistakes
 def _copy(context: object, folder: WorkFolder, name: str, task: Sequence[tuple]) -> dict:
     copies = []
-    try:
-        for copy_name, form, options, start, end in task:
-            with folder.create(copy_name) as copy:
-                if form.format == "text" and not options.changes_text:
-                    copy.writelines(read_blocks(form))
-                else:
-                    copy.writelines(f"{line}\n".encode() for line in _converted(form, options, start, end))
-            copies.append(copy)
-    except ValueError as error:
-        mistake = error if isinstance(error, Mistake) else Mistake("{}", str(error))
-        values = [value if isinstance(value, int | float | list) else str(value) for value in mistake.message.values]
-        return folder.finish(name, {"mistake": (mistake.message.text, *values)}, copies)
+    for copy_name, form, options, start, end in task:
+        with folder.create(copy_name) as copy:
+            if form.format == "text" and not options.changes_text:
+                copy.writelines(read_blocks(form))
+            else:
+                copy.writelines(f"{line}\n".encode() for line in _converted(form, options, start, end))
+        copies.append(copy)
     return folder.finish(name, {}, copies)
 
 
@@ -199,12 +191,8 @@ def _converted(
     form: FileForm, options: TextOptions, start: int = 0, end: int | None = None
 ) -> Generator[str, None, None]:
     """Yields the lines of the converted file; of a file that can be cut, those that start in the bytes [start, end)."""
-    if form.encoding == "bytes":
-        with paths.open_file(form.file) as content:
-            yield from convert_table(content, form.file, form.format, options)
-        return
-    if form.format in CELLS:
-        yield from convert_cells(form.file, options)
+    if form.encoding == "bytes" or form.format in CELLS:
+        yield from convert_table(form, options)
         return
     if not _can_be_cut(form, options):
         lines = iterate_lines(read_blocks(form))

@@ -3,34 +3,29 @@
 import contextlib
 import dataclasses
 import logging
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, pieces_of, read_lines, text_warnings
-from bert_keras.data_prep.corpus.workers import Work, WorkFolder, in_groups
+from bert_keras.data_prep.corpus.text_lines import (
+    Chunk,
+    Dropped,
+    TextFile,
+    cut,
+    noting_mistakes,
+    pieces_of,
+    read_lines,
+    text_warnings,
+)
+from bert_keras.data_prep.corpus.workers import Work, WorkFolder
 from bert_keras.data_prep.text.chinese_words import CorpusTokenizer, count_unknown
 from bert_keras.mistakes import Message
 
 log = logging.getLogger("bert_keras")
 
-_CHUNK_BYTES = 4 << 20
 _ARRAYS = ("tokens", "sentence_starts", "document_starts")
-
-
-class Chunk(NamedTuple):
-    """The lines of a file that start in the bytes [start, end)."""
-
-    file: TextFile
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        return self.end - self.start
 
 
 def tokenize_texts(
@@ -48,15 +43,9 @@ def tokenize_texts(
     corpus = work.folder.result("corpus")
     if corpus is None:
         texts = get_texts()
-        chunks = cut(texts)
-        results = {}
+        chunks, sizes = cut(texts)
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
-        sizes = {name: sum(chunk.size for chunk in parts) for name, parts in chunks.items()}
-        for name, result in work.run(_tokenize_chunk, tasks, "reading", sum(sizes.values())):
-            if strict_utf8:
-                Dropped(**result["dropped"]).refuse_invalid()
-            results[name] = result
-            work.progress.advance(sizes[name])
+        results = dict(work.run(_tokenize_chunk, tasks, "reading", sizes))
         corpus = _join([(name, results[name]) for name in chunks], texts, work.folder)
     work.folder.remove("text-")
     for warning in corpus["warnings"]:
@@ -71,28 +60,17 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
-def cut(texts: Sequence[TextFile]) -> dict[str, list[Chunk]]:
-    """Cuts texts into tasks of at most `_CHUNK_BYTES`: parts of large files, and several small files; by name."""
-    chunks = [
-        Chunk(text, start, min(size, start + _CHUNK_BYTES))
-        for text, size in ((text, os.path.getsize(text.path)) for text in texts)
-        for start in range(0, size, _CHUNK_BYTES)
-    ]
-    groups = in_groups(chunks, lambda chunk: chunk.size, _CHUNK_BYTES)
-    return {f"text-{number:06}": group for number, group in enumerate(groups)}
-
-
+@noting_mistakes
 def _tokenize_chunk(context: Sequence[Any], folder: WorkFolder, name: str, task: tuple[list[Chunk], bool]) -> dict:
     tokenizer, (chunks, strict_utf8) = context[0], task
     documents, dropped = Documents(tokenizer.vocab_size), Dropped()
     ends_a_document = False  # a document that started in an earlier task
-    for chunk in chunks:
-        for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-            if line:
-                documents.add_sentence(map(tokenizer.encode, pieces_of(line)))
-            else:
-                ends_a_document = ends_a_document or not documents.num_sentences
-                documents.end_document()
+    for line in read_lines(chunks, dropped, strict_utf8):
+        if line:
+            documents.add_sentence(map(tokenizer.encode, pieces_of(line)))
+        else:
+            ends_a_document = ends_a_document or not documents.num_sentences
+            documents.end_document()
     files = []
     for array_name in _ARRAYS:
         with folder.create(f"{name}.{array_name}") as file:
@@ -120,7 +98,10 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
         for starts in (sentences, documents):
             starts.write(np.zeros(1, np.uint64))
         for number, (name, result) in enumerate(results, 1):
-            content, sentence_starts, document_starts = _read_chunk(folder, name)
+            tokens.write(np.fromfile(folder.file(f"{name}.tokens"), np.uint8))
+            sentence_starts, document_starts = (
+                np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:]
+            )
             ends = np.concatenate([[0] if result["ends_a_document"] else [], document_starts[1:]])
             ends = ends.astype(np.uint64) + np.uint64(num_sentences)
             ends = ends[ends > last_end]
@@ -128,7 +109,6 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
             if number == len(results) and num_sentences > (ends[-1] if len(ends) else last_end):
                 ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
-            tokens.write(content)
             sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
             documents.write(ends)
             num_tokens += int(sentence_starts[-1])
@@ -143,10 +123,3 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
         },
         files,
     )
-
-
-def _read_chunk(folder: WorkFolder, name: str) -> tuple[bytes, np.ndarray, np.ndarray]:
-    with open(folder.file(f"{name}.tokens"), "rb") as file:
-        content = file.read()
-    sentences, documents = (np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:])
-    return content, sentences, documents

@@ -9,9 +9,16 @@ from typing import NamedTuple
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
-from bert_keras.data_prep.corpus.text_lines import Dropped, pieces_of, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import (
+    Chunk,
+    Dropped,
+    cut,
+    noting_mistakes,
+    pieces_of,
+    read_lines,
+    text_warnings,
+)
 from bert_keras.data_prep.corpus.text_sources import local_texts
-from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder, temporary_work
 from bert_keras.data_prep.text.same_text import hash_of
 from bert_keras.data_prep.text.splitting import BasicTokenizer
@@ -53,18 +60,14 @@ def count_words(
     start = ThisProcess if num_workers == 1 else functools.partial(Workers, num_workers)
     with temporary_work(None) as folder, start(tokenizer) as workers:
         work = Work(workers, folder, progress or Progress())
-        chunks = cut(local_texts(forms, work, options))
+        chunks, sizes = cut(local_texts(forms, work, options))
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
-        total = sum(chunk.size for parts in chunks.values() for chunk in parts)
-        for name, result in _in_order(work.run(_count_task, tasks, "reading", total), tasks):
+        for result in _in_order(work.run(_count_task, tasks, "reading", sizes), tasks):
             for counts, found in zip(words, result["words"], strict=True):
                 counts.update(found)
             dropped.add(Dropped(**result["dropped"]))
-            if strict_utf8:
-                dropped.refuse_invalid()
             for counts in words:
                 rare = max(rare, _drop_rare(counts))
-            work.progress.advance(sum(chunk.size for chunk in chunks[name]))
         for warning in text_warnings(dropped, []):
             log.warning(warning)
     if rare:
@@ -84,26 +87,26 @@ def _drop_rare(counts: collections.Counter) -> int:
     return lowest
 
 
-def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[tuple[str, dict]]:
+def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[dict]:
     """Yields results in the order of `names`, because dropping rare words depends on the order."""
     early, waiting = {}, collections.deque(names)
     for name, result in results:
         early[name] = result
         while waiting and waiting[0] in early:
-            yield waiting[0], early.pop(waiting.popleft())
+            yield early.pop(waiting.popleft())
 
 
+@noting_mistakes
 def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: tuple[list[Chunk], bool]) -> dict:
     chunks, strict_utf8 = task
     dropped = Dropped()
     texts = Words(collections.Counter(), collections.Counter())  # what is between white space
-    for chunk in chunks:
-        for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-            is_held_out = hash_of([line]) % _LINES_PER_HELD_OUT == 0
-            for part in pieces_of(line):
-                texts.all.update(part.split(" "))
-                if is_held_out:
-                    texts.held_out.update(part.split(" "))
+    for line in read_lines(chunks, dropped, strict_utf8):
+        is_held_out = hash_of([line]) % _LINES_PER_HELD_OUT == 0
+        for part in pieces_of(line):
+            texts.all.update(part.split(" "))
+            if is_held_out:
+                texts.held_out.update(part.split(" "))
     words = Words(collections.Counter(), collections.Counter())
     for text, count in texts.all.items():
         for word in tokenizer.tokenize(text):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.storage import paths, writing
 
@@ -27,19 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("bert_keras")
 
 _LINES_AT_ONCE = 1024
-
-
-def in_groups(items: Iterable, size_of: Callable[[Any], int], most: int) -> Iterator[list]:
-    """Yields consecutive items in groups whose sizes are at most `most` together; a larger item is a group."""
-    group, size = [], 0
-    for item in items:
-        if group and size + size_of(item) > most:
-            yield group
-            group, size = [], 0
-        group.append(item)
-        size += size_of(item)
-    if group:
-        yield group
 
 
 class NotedFile(contextlib.AbstractContextManager):
@@ -310,9 +298,23 @@ class Work(NamedTuple):
     progress: Progress
 
     def run(
-        self, function: Callable, tasks: Mapping[str, Any], doing: str, total: int, unit: str = "bytes"
+        self,
+        function: Callable,
+        tasks: Mapping[str, Any],
+        doing: str,
+        sizes: Mapping[str, int],
+        unit: str = "bytes",
     ) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks like `Workers.run`; the caller advances the progress of `total` units."""
-        self.progress.start(doing, total, unit)
-        yield from self.workers.run(function, self.folder, tasks)
+        """Runs the unfinished tasks like `Workers.run`, and shows the progress; `sizes` are those of the tasks.
+
+        Raises UnusableTextError if a task noted a mistake, see `noting_mistakes`.
+        """
+        done = 0
+        self.progress.start(doing, sum(sizes.values()), unit)
+        for name, result in self.workers.run(function, self.folder, tasks):
+            if "mistake" in result:
+                raise UnusableTextError(*result["mistake"])
+            done += sizes[name]
+            self.progress.reach(done)
+            yield name, result
         self.progress.finish()

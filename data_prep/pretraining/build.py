@@ -38,7 +38,7 @@ from bert_keras.data_prep.pretraining.corpus_checks import (
     warn_about_predictions,
 )
 from bert_keras.data_prep.pretraining.estimates import tell_room
-from bert_keras.data_prep.pretraining.instances import count_documents, show, summarize
+from bert_keras.data_prep.pretraining.instances import show, summarize
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.shuffling import merge_all
@@ -270,10 +270,9 @@ def _build_files(build: Build, workers: Workers, folder: WorkFolder, files: Sequ
             runs, counts, shown = draw_all(documents, build.tools, work, len(outputs), build.is_release_order)
             for number, instance in enumerate(shown):
                 show(number, instance, build.tools.tokenizer, build.settings.sentence_task)
-            counts.update(count_documents(documents, num_unknown))
-            summaries.append(summarize(counts, build.settings.max_seq_length) | report)
+            summaries.append(summarize(counts, documents, num_unknown, build.settings.max_seq_length) | report)
             runs = merge_all(runs, work)
-            records |= write_all(runs, work, len(outputs), build.is_gzip, counts["num_instances"])
+            records |= write_all(runs, work, len(outputs), build.is_gzip)
     publish(files, list(records), list(records.values()), build.metadata_of_files(summaries))
     return summaries
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.pretraining.corpus_checks import tell_need
-from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, draw_segments, instances_of_document
-from bert_keras.data_prep.pretraining.masking import Stream
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, draw_document, draw_segments, stream_of
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.tasks import Tools
 from bert_keras.data_prep.records.writing import serialize_example
@@ -65,9 +64,9 @@ def _use_of_document(documents: Documents, index: int, settings: PretrainingData
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     reach = longest
     for duplicate in range(settings.dupe_factor):
-        rng = Stream(f"{settings.random_seed} {duplicate} {index}")
         farthest, drawn = start, 0
-        for (a, b), second, label in itertools.islice(draw_segments(documents, index, settings, rng), _MOST_PAIRS):
+        pairs = draw_segments(documents, index, settings, stream_of(index, duplicate, settings))
+        for (a, b), second, label in itertools.islice(pairs, _MOST_PAIRS):
             spans = [(a, b)]
             if second and not (label and settings.sentence_task == "next_sentence"):
                 spans.append(second)
@@ -88,9 +87,7 @@ def size_of_records(documents: Documents, sample: Sequence[int], tools: Tools) -
     records = (
         serialize_example(instance.features(tools.settings))
         for index in sample
-        for instance in instances_of_document(
-            documents, index, tools.settings, tools.vocabulary, Stream(f"{tools.settings.random_seed} 0 {index}")
-        )
+        for _, instance in draw_document(documents, index, 0, tools.settings, tools.vocabulary)
     )
     built = list(itertools.islice(records, _MOST_EXAMPLES))
     content, number = b"".join(built), max(1, len(built))

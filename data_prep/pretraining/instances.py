@@ -91,18 +91,8 @@ def instances_of_document(
         if settings.dynamic_masking:
             yield Instance(sequence, b - a + 2, label, [], [])
             continue
-        masked = mask_tokens(
-            sequence,
-            vocabulary,
-            rng,
-            settings.masked_lm_prob,
-            settings.max_predictions_per_seq,
-            settings.do_whole_word_mask,
-            settings.masked_spans,
-            settings.replace_prob,
-            settings.keep_prob,
-        )
-        yield Instance(masked[0], b - a + 2, label, masked[1], masked[2])
+        masked, positions, ids = mask_tokens(sequence, vocabulary, rng, settings)
+        yield Instance(masked, b - a + 2, label, positions, ids)
 
 
 def draw_instances(
@@ -125,6 +115,11 @@ def draw_instances(
                 progress.advance()
 
 
+def stream_of(index: int, duplicate: int, settings: PretrainingDataSettings) -> Stream:
+    """Returns the random stream of a document for one duplicate, if not all come from the one of the original BERT."""
+    return Stream(f"{settings.random_seed} {duplicate} {index}")
+
+
 def draw_document(
     documents: Documents, index: int, duplicate: int, settings: PretrainingDataSettings, vocabulary: MaskingVocabulary
 ) -> Iterator[tuple[int, Instance]]:
@@ -132,7 +127,7 @@ def draw_document(
 
     Each comes with a random sort key from 0 to 2**64 - 1.
     """
-    rng = Stream(f"{settings.random_seed} {duplicate} {index}")
+    rng = stream_of(index, duplicate, settings)
     for instance in instances_of_document(documents, index, settings, vocabulary, rng):
         yield rng.getrandbits(64), instance
 
@@ -270,26 +265,18 @@ def show(number: int, instance: Instance, tokenizer: CorpusTokenizer, sentence_t
     )
 
 
-def count_documents(documents: Documents, num_unknown: int) -> collections.Counter:
-    """Starts the counts of a summary; `num_unknown` are the tokens of the corpus that are `[UNK]`."""
-    return collections.Counter(
-        num_documents=len(documents),
-        num_sentences=documents.num_sentences,
-        num_tokens=len(documents.tokens),
-        num_unknown=num_unknown,
-    )
-
-
 def count_instance(counts: collections.Counter, instance: Instance) -> None:
     """Adds an instance to the counts of a summary."""
-    counts["num_instances"] += 1
-    counts["num_random_next"] += instance.is_random_next
-    counts["num_masked"] += len(instance.masked_lm_ids)
-    counts["num_real"] += len(instance.tokens)
+    counts["instances"] += 1
+    counts["random_next"] += instance.is_random_next
+    counts["masked"] += len(instance.masked_lm_ids)
+    counts["real"] += len(instance.tokens)
 
 
-def summarize(counts: collections.Counter, max_seq_length: int) -> dict:
-    """Returns the summary of a corpus and its examples.
+def summarize(
+    counts: collections.Counter, documents: Documents, num_unknown: int, max_seq_length: int
+) -> dict[str, float]:
+    """Returns the summary of a corpus, `num_unknown` of whose tokens are `[UNK]`, and of the counts of its examples.
 
     Returns:
         documents, sentences, tokens, instances: int. Shares as float from 0 to 1: random_next_share of the instances,
@@ -298,19 +285,19 @@ def summarize(counts: collections.Counter, max_seq_length: int) -> dict:
     Raises:
         UnusableTextError: the text gives no instances.
     """
-    num_instances = counts["num_instances"]
+    num_instances = counts["instances"]
     if not num_instances:
         raise UnusableTextError(
             "the text gives no examples: its documents have only one token each, so they have no order; give "
             "another text, or another {sentence_task}"
         )
     return {
-        "documents": counts["num_documents"],
-        "sentences": counts["num_sentences"],
-        "tokens": counts["num_tokens"],
+        "documents": len(documents),
+        "sentences": documents.num_sentences,
+        "tokens": len(documents.tokens),
         "instances": num_instances,
-        "random_next_share": counts["num_random_next"] / num_instances,
-        "masked_share": counts["num_masked"] / counts["num_real"],
-        "padding_share": 1 - counts["num_real"] / (num_instances * max_seq_length),
-        "unknown_share": counts["num_unknown"] / counts["num_tokens"],
+        "random_next_share": counts["random_next"] / num_instances,
+        "masked_share": counts["masked"] / counts["real"],
+        "padding_share": 1 - counts["real"] / (num_instances * max_seq_length),
+        "unknown_share": num_unknown / len(documents.tokens),
     }

@@ -8,6 +8,7 @@ import random
 from array import array
 from collections.abc import Mapping, MutableSequence, Sequence
 
+from bert_keras.data_prep.pretraining.settings import SPAN_LENGTHS, PretrainingDataSettings, num_predictions
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 
@@ -39,14 +40,6 @@ class MaskingVocabulary:
             continues_word[id_] = token.startswith("##")
         replacement_ids = array("I", vocab.values())
         return cls(vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"], replacement_ids, bytes(continues_word))
-
-
-# Weights of spans of 1, 2, 3, ... words.
-SPAN_LENGTHS = {
-    "none": None,
-    "ngram": (1.0, 1 / 2, 1 / 3),  # ALBERT, section 4.1
-    "geometric": tuple(0.2 * 0.8**length for length in range(10)),  # SpanBERT, section 3.1
-}
 
 
 def shuffle(items: MutableSequence, rng: random.Random) -> None:
@@ -92,24 +85,8 @@ def choose(items: MutableSequence, count: int, rng: random.Random) -> None:
     del items[count:]
 
 
-def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:
-    """Returns the number of tokens to mask among `num_tokens`, which include the special tokens.
-
-    Rounds half to even, like the original BERT under Python 3: 0.15 of 30 tokens is 4. The result is at least 1.
-    """
-    return min(max_predictions_per_seq, max(1, round(num_tokens * masked_lm_prob)))
-
-
 def mask_tokens(
-    tokens: list[int],
-    vocabulary: MaskingVocabulary,
-    rng: random.Random,
-    masked_lm_prob: float = 0.15,
-    max_predictions_per_seq: int = 20,
-    do_whole_word_mask: bool = False,
-    masked_spans: str = "none",
-    replace_prob: float = 0.8,
-    keep_prob: float = 0.1,
+    tokens: list[int], vocabulary: MaskingVocabulary, rng: random.Random, settings: PretrainingDataSettings
 ) -> tuple[list[int], list[int], list[int]]:
     """Masks the tokens of one sequence (paper, section 3.1, task 1; create_masked_lm_predictions in the original BERT).
 
@@ -122,12 +99,12 @@ def mask_tokens(
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
     """
-    num_to_predict = num_predictions(len(tokens), masked_lm_prob, max_predictions_per_seq)
-    num_ids = len(vocabulary.continues_word)
+    num_to_predict = num_predictions(len(tokens), settings.masked_lm_prob, settings.max_predictions_per_seq)
+    num_ids, masked_spans, replace_prob = len(vocabulary.continues_word), settings.masked_spans, settings.replace_prob
     if masked_spans != "none":
         spans = choose_spans(tokens, vocabulary, rng, num_to_predict, SPAN_LENGTHS[masked_spans])
         positions = [position for span in spans for position in span]
-    elif do_whole_word_mask:
+    elif settings.do_whole_word_mask:
         positions = _choose_words(tokens, vocabulary, rng, num_to_predict)
     else:
         cls_id, sep_id = vocabulary.cls_id, vocabulary.sep_id
@@ -138,7 +115,7 @@ def mask_tokens(
         tokens = [token if token < num_ids else token - num_ids for token in tokens]
     masked = tokens.copy()
     # Rounded, so that the defaults give exactly the 0.5 of the original BERT.
-    keep_prob_of_others = round(keep_prob / (1 - replace_prob), 12) if replace_prob < 1 else 0.0
+    keep_prob_of_others = round(settings.keep_prob / (1 - replace_prob), 12) if replace_prob < 1 else 0.0
     for span in _runs(sorted(positions)) if masked_spans == "geometric" else ([position] for position in positions):
         if rng.random() < replace_prob:
             for position in span:

@@ -2,9 +2,23 @@
 
 import dataclasses
 
-from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS, num_predictions
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import check_choices, setting
+
+# Weights of spans of 1, 2, 3, ... words.
+SPAN_LENGTHS = {
+    "none": None,
+    "ngram": (1.0, 1 / 2, 1 / 3),  # ALBERT, section 4.1
+    "geometric": tuple(0.2 * 0.8**length for length in range(10)),  # SpanBERT, section 3.1
+}
+
+
+def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:
+    """Returns the number of tokens to mask among `num_tokens`, which include the special tokens.
+
+    Rounds half to even, like the original BERT under Python 3: 0.15 of 30 tokens is 4. The result is at least 1.
+    """
+    return min(max_predictions_per_seq, max(1, round(num_tokens * masked_lm_prob)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,30 +112,24 @@ def merge_all(runs: Sequence[tuple[str, int]], work: Work) -> Sequence[tuple[str
         level += 1
         groups = [runs[first : first + MOST_RUNS] for first in range(0, len(runs), MOST_RUNS)]
         tasks = {f"merged-{level}-{number:06}": [run for run, _ in group] for number, group in enumerate(groups)}
-        sizes = {}
-        for name, result in work.run(_merge_task, tasks, "sorting", sum(num_bytes for _, num_bytes in runs)):
-            sizes[name] = result["num_bytes"]
+        sizes = {name: sum(num_bytes for _, num_bytes in group) for name, group in zip(tasks, groups, strict=True)}
+        for name, _ in work.run(_merge_task, tasks, "sorting", sizes):
             for file in _files_of(tasks[name]):
                 paths.remove(work.folder.file(file))
-            work.progress.advance(sizes[name])
-        runs = [(name, sizes[name]) for name in tasks]
+        runs = [*sizes.items()]
     return runs
 
 
 def _merge_task(context: object, folder: WorkFolder, name: str, runs: Sequence[str]) -> dict:
-    files = merge_runs(folder, name, runs)
-    return folder.finish(name, {"num_bytes": files[0].num_bytes}, files, replaces=_files_of(runs))
+    """Merges runs of a folder into one; records with equal keys keep the order of the runs."""
+    files = [folder.file(run) for run in runs]
+    num_parts = 1 + sum(os.path.getsize(f"{file}.records") for file in files) // RUN_BYTES
+    merged = write_run(folder, name, read_shuffled(files, 0, 1, num_parts))
+    return folder.finish(name, {}, merged, replaces=_files_of(runs))
 
 
 def _files_of(runs: Sequence[str]) -> list[str]:
     return [f"{run}.{ending}" for run in runs for ending in ("records", "index")]
-
-
-def merge_runs(folder: WorkFolder, name: str, runs: Sequence[str]) -> list[NotedFile]:
-    """Merges runs of a folder into one and returns its files; records with equal keys keep the order of the runs."""
-    files = [folder.file(run) for run in runs]
-    num_parts = 1 + sum(os.path.getsize(f"{file}.records") for file in files) // RUN_BYTES
-    return write_run(folder, name, read_shuffled(files, 0, 1, num_parts))
 
 
 class _Run(contextlib.AbstractContextManager):

@@ -51,21 +51,20 @@ def draw_all(
     Returns (name, bytes) of each run, the counts of the examples, and the first ones.
     """
     num_duplicates, counts = tools.settings.dupe_factor, collections.Counter()
-    tasks: dict[str, Any] = {"examples": num_files}
-    if not is_release_order:
-        tasks = {
-            f"examples-{duplicate:04}-{first:010}": (duplicate, first, end)
-            for duplicate in range(num_duplicates)
-            for first, end in _cut(documents, num_duplicates)
-        }
-    draw = functools.partial(_draw_in_order, work.progress) if is_release_order else _draw_task
+    tasks: dict[str, Any] = {
+        f"examples-{duplicate:04}-{first:010}": (duplicate, first, end)
+        for duplicate in range(num_duplicates)
+        for first, end in _cut(documents, num_duplicates)
+    }
+    draw, sizes = _draw_task, {name: end - first for name, (_, first, end) in tasks.items()}
+    if is_release_order:
+        draw, tasks = functools.partial(_draw_in_order, work.progress), {"examples": num_files}
+        sizes = {"examples": len(documents) * num_duplicates}
     runs, shown = [], []
-    for name, result in work.run(draw, tasks, "building instances", len(documents) * num_duplicates, "documents"):
+    for _, result in work.run(draw, tasks, "building instances", sizes, "documents"):
         counts.update(result["counts"])
         runs += [tuple(run) for run in result["runs"]]
         shown = shown or result["shown"]
-        if not is_release_order:
-            work.progress.advance(tasks[name][2] - tasks[name][1])
     # Sorted, so that the order of examples with equal keys does not depend on which task finished first.
     return sorted(runs), counts, [Instance(*instance) for instance in shown]
 
@@ -116,29 +115,24 @@ def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple[int, int
             for key, instance in draw_document(documents, index, duplicate, settings, tools.vocabulary):
                 runs.write(key, serialize_example(instance.features(settings)))
                 count_instance(counts, instance)
-                if counts["num_instances"] <= _NUM_SHOWN and not duplicate and not first:
+                if counts["instances"] <= _NUM_SHOWN and not duplicate and not first:
                     shown.append(instance)
-                if not counts["num_instances"] % _INSTANCES_BETWEEN_RELEASES:
+                if not counts["instances"] % _INSTANCES_BETWEEN_RELEASES:
                     documents.release()
     runs.close()
     named = list(zip(runs.runs, runs.sizes, strict=True))
     return folder.finish(name, {"counts": counts, "runs": named, "shown": shown}, runs.files)
 
 
-def write_all(
-    runs: Sequence[tuple[str, int]], work: Work, num_files: int, is_gzip: bool, num_instances: int
-) -> dict[str, int]:
+def write_all(runs: Sequence[tuple[str, int]], work: Work, num_files: int, is_gzip: bool) -> dict[str, int]:
     """Writes the examples of the runs to record files in the work folder; returns the number of records by path."""
     num_parts = 1 + sum(num_bytes for _, num_bytes in runs) // (num_files * RUN_BYTES)
     tasks = {
         f"shard-{number:05}": (is_gzip, [run for run, _ in runs], number, num_files, num_parts)
         for number in range(num_files)
     }
-    counts = {}
-    for name, result in work.run(_write_task, tasks, "writing", num_instances, "instances"):
-        counts[name] = result["num_records"]
-        work.progress.advance(counts[name])
-    return {work.folder.file(f"{name}.records"): counts[name] for name in tasks}
+    results = dict(work.run(_write_task, tasks, "writing", dict.fromkeys(tasks, 1), "files"))
+    return {work.folder.file(f"{name}.records"): results[name]["num_records"] for name in tasks}
 
 
 def _write_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:

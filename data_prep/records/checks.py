@@ -23,7 +23,7 @@ _HEADER = _LENGTH + _CHECKSUM
 _RECORDS_AT_ONCE = 1024
 
 
-def count_records(path: str, is_compressed: bool, progress: Progress | None = None) -> int:
+def count_records(path: str, is_compressed: bool, progress: Progress) -> int:
     """Counts the records of a file by their length prefixes; raises ValueError if the file ends inside a record."""
     count, position, told, size, header = 0, 0, 0, paths.size(path), b""
     with (
@@ -42,10 +42,9 @@ def count_records(path: str, is_compressed: bool, progress: Progress | None = No
                 if len(header) < _HEADER or (position > size and not is_compressed):
                     raise EOFError
                 count += 1
-                if progress:
-                    done = stored.tell() if is_compressed else position
-                    progress.advance(done - told)
-                    told = done
+                done = stored.tell() if is_compressed else position
+                progress.advance(done - told)
+                told = done
         except (EOFError, zlib.error, gzip.BadGzipFile):
             # A record begins with its length, whose high bytes are 0.
             if not count and header and b"\0" not in header:

@@ -4,7 +4,6 @@ At the start, `open_records` checks what is cheap: names, lengths, the builder's
 file. `engine.input.pretraining_batches` checks every batch. `explain_failure` finds the file of a failed read.
 """
 
-import collections
 import dataclasses
 import hashlib
 import logging
@@ -83,7 +82,8 @@ def open_records(
             empty.
     """
     files = _find_files(input_file)
-    _warn_about_repeated(files)
+    if twice := paths.given_twice(files):
+        log.warning("%s: named more than once, and read each time", ", ".join(twice))
     stored = [read_metadata(path) or {} for path in files]
     first = next((number for number, metadata in enumerate(stored) if metadata), 0)
     for path, metadata in zip(files, stored, strict=True):
@@ -203,15 +203,6 @@ def _find_files(patterns: str) -> list[str]:
             )
         files += matches
     return files
-
-
-def _warn_about_repeated(files: Sequence[str]) -> None:
-    names = collections.defaultdict(list)
-    for path in files:
-        names[paths.file_id(path)].append(path)
-    twice = sorted(" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1)
-    if twice:
-        log.warning("%s: named more than once, and read each time", ", ".join(twice))
 
 
 def _check_metadata(

@@ -3,7 +3,8 @@
 import contextlib
 import functools
 import gzip
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -51,13 +52,13 @@ def _header(length: int) -> bytes:
     return encoded + checksums([encoded]).astype("<u4").tobytes()
 
 
-def frame(records: Sequence[bytes]) -> Iterator[bytes]:
+def frame(records: Iterable[bytes]) -> Iterator[bytes]:
     """Yields each record in the format of the file: length and bytes, each followed by a checksum.
 
     Many records per call are much faster.
     """
-    for first in range(0, len(records), _RECORDS_AT_ONCE):
-        batch = records[first : first + _RECORDS_AT_ONCE]
+    records = iter(records)
+    while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
         footers = checksums(batch).astype("<u4").tobytes()
         for number, record in enumerate(batch):
             yield b"".join((_header(len(record)), record, footers[4 * number : 4 * number + 4]))

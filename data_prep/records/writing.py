@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import hashlib
-import itertools
 import json
 import logging
 import os
@@ -19,8 +18,6 @@ from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_can_create
 
 log = logging.getLogger("bert_keras")
-
-_RECORDS_AT_ONCE = 1024
 
 
 class _Varints(dict):
@@ -150,12 +147,12 @@ def write_records(path: str, records: Iterable[bytes], metadata: dict) -> None:
     complete.
     """
     # Keep a symbolic link: replace the file that it points to.
-    path, count, records = paths.real(path), 0, iter(records)
+    path, count = paths.real(path), 0
     with writing.unfinished(path) as hidden:
         with writing.named(path, hidden), paths.open_file(hidden, "wb") as file:
-            while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
-                file.writelines(frame(batch))
-                count += len(batch)
+            for framed in frame(records):
+                file.write(framed)
+                count += 1
         publish([path], [hidden], [count], [metadata])
 
 

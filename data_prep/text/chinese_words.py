@@ -17,9 +17,9 @@ import numpy as np
 from bert_keras.data_prep.text.characters import CJK_IDEOGRAPHS
 from bert_keras.data_prep.text.splitting import convert_to_unicode
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.vocabulary import read_words
 from bert_keras.mistakes import Message, MissingFile, Mistake
 from bert_keras.storage import paths
-from bert_keras.storage.text_files import read_text
 
 log = logging.getLogger("bert_keras")
 
@@ -175,14 +175,13 @@ def _read_words(file: str) -> frozenset[str]:
             '{chinese_words}: the file "{}" does not exist; give jieba, spaces, or a file with one word a line', file
         )
     words, others = set(), []
-    for number, line in enumerate(read_text(file, "give a file with one word a line").splitlines(), 1):
-        word = line.strip()
+    for word, line in read_words(file).items():
         if len(word.split()) > 1:
-            raise Mistake('{} line {}: "{}" is more than one word; give one word a line', file, number, word)
+            raise Mistake('{} line {}: "{}" is more than one word; give one word a line', file, line, word)
         if _RUN.fullmatch(word):
             words.add(word)
-        elif word:
-            others.append(f'line {number}, "{word}"')
+        else:
+            others.append(f'line {line}, "{word}"')
     if not any(len(word) > 1 for word in words):
         raise Mistake(
             "{} has no word of two or more Chinese characters; give a list of Chinese words, one a line", file

@@ -5,6 +5,7 @@ vocabulary is the beginning of a larger one.
 """
 
 import collections
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -85,13 +86,8 @@ def _alphabet(characters: collections.Counter, alphabet_size: int | None) -> set
     """Returns the most frequent characters; None: those that cover almost the whole text, at least 1,000."""
     most_frequent = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
     if alphabet_size is None:
-        needed, alphabet_size = _COVERED * characters.total(), 0
-        for _, count in most_frequent:
-            if needed <= 0:
-                break
-            needed -= count
-            alphabet_size += 1
-        alphabet_size = max(alphabet_size, _SMALLEST_ALPHABET)
+        covered, needed = itertools.accumulate(count for _, count in most_frequent), _COVERED * characters.total()
+        alphabet_size = max(1 + sum(count < needed for count in covered), _SMALLEST_ALPHABET)
     return {character for character, _ in most_frequent[:alphabet_size]}
 
 

@@ -1,6 +1,7 @@
 """Converts texts to model inputs: [CLS] A [SEP] (B [SEP]), truncated like the original BERT, and padded."""
 
 import itertools
+import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,9 +20,9 @@ _Value = TypeVar("_Value")
 def encode_batch(
     tokenizer: Any,
     texts: Texts,
-    sequence_length: int | None = None,
-    pad_to_longest: bool = False,
-    with_offsets: bool = False,
+    sequence_length: int | None,
+    pad_to_longest: bool,
+    with_offsets: bool,
 ) -> dict[str, np.ndarray]:
     """Returns texts or pairs as model inputs; see `FullTokenizer.__call__`."""
     check_sequence_length(sequence_length)
@@ -52,10 +53,11 @@ def encode_batch(
 
 def check_sequence_length(sequence_length: int | None) -> None:
     """Checks that a sequence has room for a pair; None is valid."""
-    if sequence_length is not None and (not isinstance(sequence_length, int) or sequence_length < SHORTEST):
-        raise ValueError(
-            f"sequence_length is {sequence_length!r}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
-        )
+    if sequence_length is None or (isinstance(sequence_length, numbers.Integral) and sequence_length >= SHORTEST):
+        return
+    raise ValueError(
+        f"sequence_length is {sequence_length!r}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
+    )
 
 
 def _as_pairs(texts: Texts) -> Iterator[tuple[Text, Text | None]]:

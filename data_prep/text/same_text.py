@@ -7,7 +7,7 @@ label may differ: if A entails B, B need not entail A.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from bert_keras.data_prep.text.characters import normalize
@@ -64,11 +64,7 @@ def find_contradictions(keys: Iterable[Key], labels: Iterable[object]) -> list[l
     groups: dict[Key, dict[int, object]] = {}
     for number, (key, label) in enumerate(zip(keys, labels, strict=True)):
         groups.setdefault(key, {})[number] = label
-    return [[*group] for group in groups.values() if _differ(group)]
-
-
-def _differ(labels: Mapping[int, object]) -> bool:
-    return len({*labels.values()}) > 1
+    return [[*group] for group in groups.values() if len({*group.values()}) > 1]
 
 
 def _unordered(key: Key) -> Key:

@@ -3,16 +3,15 @@
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT, BasicTokenizer, WordpieceTokenizer
 from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
 from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage import text_files
 from bert_keras.storage.tokenizer.vocabulary import read_tokens
 
 _SLOT = re.compile(r"\[unused\d+\]")
-_MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +34,9 @@ class ExtendedVocabulary:
 
 
 def read_words(words_file: str | os.PathLike) -> dict[str, int]:
-    """Returns the stripped words of a file with one word per line, each with the number of its first line, from 1."""
-    needed = "give a file with one word per line"
-    try:
-        text = text_files.read_text(words_file, needed)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"the word file {words_file} does not exist; {needed}") from None
-    words = {}
-    for number, line in enumerate(text.split("\n"), 1):
+    """Returns the stripped words of a file with one word a line, each with the number of its first line, from 1."""
+    text, words = text_files.read_text(words_file, "give a file with one word a line"), {}
+    for number, line in enumerate(text_files.LINE_END.split(text), 1):
         if line.strip():
             words.setdefault(line.strip(), number)
     return words
@@ -60,11 +54,12 @@ def extend_vocabulary(
     the tokenizer never produces one of the words, or a word needs `[UNK]` and the vocabulary lacks it.
     """
     tokens = read_tokens(vocab_file)
+    longest = tokens.longest_word or LONGEST_WORD_TO_SPLIT
     vocab = {token: number for number, token in enumerate(tokens)}
     slots = iter([piece for piece in vocab if _SLOT.fullmatch(piece)])
-    pieces_of = WordpieceTokenizer(vocab).split_word
+    pieces_of = WordpieceTokenizer(vocab, max_input_chars_per_word=longest).split_word
     added, present = {}, []
-    for word in _normalised(read_words(words_file), words_file, BasicTokenizer(do_lower_case, strip_accents)):
+    for word in _normalised(words_file, BasicTokenizer(do_lower_case, strip_accents), longest):
         if word in vocab:
             present.append(word)
             continue
@@ -75,12 +70,12 @@ def extend_vocabulary(
     return ExtendedVocabulary(tokens, list(added.values()), present)
 
 
-def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokenizer: BasicTokenizer) -> list[str]:
-    normalised, refused = {}, []
-    for word, line in words.items():
+def _normalised(words_file: str | os.PathLike, tokenizer: BasicTokenizer, longest: int) -> list[str]:
+    normalised, refused = [], []
+    for word, line in read_words(words_file).items():
         parts = tokenizer.tokenize(word)
-        if len(parts) == 1 and len(parts[0]) <= _MAX_CHARS:
-            normalised[parts[0]] = line
+        if len(parts) == 1 and len(parts[0]) <= longest:
+            normalised += parts
         else:
             reason = " ".join(parts) if len(parts) > 1 else f"{len(word)} characters"
             refused.append(f'line {line} "{word[:40]}" ({reason[:60]})')
@@ -90,6 +85,6 @@ def _normalised(words: Mapping[str, int], words_file: str | os.PathLike, tokeniz
             "white space and punctuation and takes words of at most {} characters; give single words",
             words_file,
             some_of(refused, 5, "; "),
-            _MAX_CHARS,
+            longest,
         )
-    return list(normalised)
+    return list(dict.fromkeys(normalised))

@@ -1,6 +1,7 @@
 """The text of a study: documents for training, held-out documents, a vocabulary and records."""
 
 import hashlib
+import itertools
 import json
 import logging
 import pathlib
@@ -10,7 +11,7 @@ from typing import Any
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
-from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Chunk, Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, temporary_work
@@ -40,13 +41,8 @@ def read_documents(patterns: str) -> list[str]:
     dropped = Dropped()
     with temporary_work(None) as folder:
         for text in local_texts(forms, Work(ThisProcess(None), folder, Progress())):
-            document = []
-            for _, line in [*read_lines(text, dropped), (0, "")]:
-                if line:
-                    document.append(line)
-                elif document:
-                    documents.append("\n".join(document))
-                    document = []
+            groups = itertools.groupby(read_lines([Chunk(text)], dropped), bool)
+            documents += ["\n".join(lines) for is_document, lines in groups if is_document]
         for warning in text_warnings(dropped, []):
             log.warning("%s", warning)
     if len(documents) < 2:

@@ -9,7 +9,7 @@ import string
 import pytest
 
 from bert_keras.data_prep.build_vocab import main
-from bert_keras.data_prep.corpus import tokenized_corpus, word_counts
+from bert_keras.data_prep.corpus import text_lines, word_counts
 from bert_keras.data_prep.corpus.coverage import Coverage, cover
 from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.word_counts import count_words
@@ -31,7 +31,7 @@ def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, monkeypatch, do
     )
     assert expected["stop"] == (54 if do_lower_case else 53) - 1
     for num_workers, chunk_bytes in ((1, 10), (2, 40)) if do_lower_case else ((1, 10000),):
-        monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(text_lines, "_CHUNK_BYTES", chunk_bytes)
         assert count_words(inspect_texts(files), tokenizer, num_workers).all == expected
 
 
@@ -41,7 +41,7 @@ def test_about_every_tenth_line_is_held_out_by_its_text(tmp_path, monkeypatch):
     expected = [str(number) for number, line in enumerate(lines) if hash_of([line]) % 10 == 0]
     assert 20 < len(expected) < 80
     for num_workers, chunk_bytes in ((1, 100_000), (2, 300)):
-        monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(text_lines, "_CHUNK_BYTES", chunk_bytes)
         words = count_words(inspect_texts([str(tmp_path / "text")]), BasicTokenizer(), num_workers)
         assert [*words.held_out] == ["line", *expected]
         assert all(words.held_out[number] == words.all[number] for number in expected)
@@ -57,7 +57,7 @@ def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
 
 
 def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch, messages):
-    monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", 500)
+    monkeypatch.setattr(text_lines, "_CHUNK_BYTES", 500)
     monkeypatch.setattr(word_counts, "_MOST_WORDS", 100)
     words = [f"{a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase]
     (tmp_path / "text").write_text("\n".join(word + " the the" for word in words))

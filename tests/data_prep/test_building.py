@@ -15,7 +15,7 @@ from tokenized import read_documents, tokenize_files
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.cleaning.filters import Cleaning
-from bert_keras.data_prep.corpus import text_sources, tokenized_corpus
+from bert_keras.data_prep.corpus import text_lines, text_sources
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build as builder
@@ -187,7 +187,7 @@ def test_small_files_share_tasks_and_keep_their_documents_and_warnings(
 
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("waited for the disk"))
     for size in (1 << 22, 30, 7):
-        monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", size)
+        monkeypatch.setattr(text_lines, "_CHUNK_BYTES", size)
         monkeypatch.setattr(text_sources, "_TASK", 8 * size)
         messages.clear()
         num_tasks.append(0)

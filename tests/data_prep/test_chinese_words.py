@@ -94,10 +94,10 @@ def test_characters_of_a_word_are_masked_together_or_not_at_all(tokenizer, words
             words.append(range(place, place + length))
             place += length
         place += 1
-    chosen = set()
+    whole = {"do_whole_word_mask": spans == "none", "masked_spans": spans}
+    settings, chosen = PretrainingDataSettings(40, 8, masked_lm_prob=0.2, **whole), set()
     for seed in range(200):
-        result = mask_tokens(tokens, vocabulary, random.Random(seed), 0.2, 8, spans == "none", spans)
-        masked, positions, ids = result
+        masked, positions, ids = mask_tokens(tokens, vocabulary, random.Random(seed), settings)
         assert ids == [plain[position] for position in positions]
         assert all(masked[i] == plain[i] for i in range(len(plain)) if i not in positions)
         assert max(masked) < tokenizer.vocab_size
@@ -110,7 +110,8 @@ def test_characters_of_a_word_are_masked_together_or_not_at_all(tokenizer, words
 def test_a_cut_word_does_not_continue_across_sep(tokenizer):
     mark, vocabulary = tokenizer.vocab_size, MaskingVocabulary.from_vocab(tokenizer.vocab)
     tokens = [CLS, 7 + mark, 8, 9 + mark, SEP, 10 + mark, 11 + mark, SEP]  # words: [1], [2, 3], [5, 6]
-    chosen = {tuple(mask_tokens(tokens, vocabulary, random.Random(seed), 0.25, 2, True)[1]) for seed in range(50)}
+    settings = PretrainingDataSettings(8, 2, masked_lm_prob=0.25, do_whole_word_mask=True)
+    chosen = {tuple(mask_tokens(tokens, vocabulary, random.Random(seed), settings)[1]) for seed in range(50)}
     assert chosen == {(1,), (2, 3), (5, 6)}
 
 

@@ -7,7 +7,7 @@ import pytest
 from tokenized import read_documents, tokenize_files
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus import text_lines, tokenized_corpus
+from bert_keras.data_prep.corpus import text_lines
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, Workers, WorkFolder
 
 TEXTS = {
@@ -36,7 +36,7 @@ def tokenize(letters_tokenizer, tmp_path, monkeypatch):
     with Workers(2, (letters_tokenizer,)) as workers:
 
         def tokenize(name, files, chunk_bytes):
-            monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
+            monkeypatch.setattr(text_lines, "_CHUNK_BYTES", chunk_bytes)
             with WorkFolder(str(tmp_path / name)) as folder:
                 return tokenize_files(files, letters_tokenizer, Work(workers, folder, Progress()))
 
@@ -67,7 +67,7 @@ def test_documents_and_warnings_are_those_of_one_process(tokenize, letters_token
 def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path, monkeypatch, messages):
     """Every chunk has invalid UTF-8 and carriage returns; the reported line is the first one in the archive."""
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"ok\n" * 7 + b"a\xff\nb\rc\n" * 30))
-    monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", 5)
+    monkeypatch.setattr(text_lines, "_CHUNK_BYTES", 5)
     counted, line_of = [], text_lines.line_of
     monkeypatch.setattr(text_lines, "line_of", lambda place: counted.append(place) or line_of(place))
     with WorkFolder(str(tmp_path / "work")) as folder:

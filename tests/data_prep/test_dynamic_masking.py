@@ -6,8 +6,7 @@ import tensorflow as tf
 from tiny_data import assert_same_batches, take
 
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
-from bert_keras.data_prep.pretraining.masking import num_predictions
-from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings, num_predictions
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.engine.input.pretraining_batches import evaluation_batches, mask_batch, training_batches
 from bert_keras.storage import paths

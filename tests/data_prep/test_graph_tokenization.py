@@ -1,6 +1,7 @@
 import sys
 import unicodedata
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
@@ -12,6 +13,13 @@ from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.tasks.pretraining.predictor import encode_with_masks
 
+
+def in_both_ways(*arguments):
+    """Returns the tokenizer in the graph, and that in Python."""
+    tokenizer = FullTokenizer(*arguments)
+    return GraphTokenizer(tokenizer), tokenizer
+
+
 # Lo and unassigned code points are sampled in the tests of odd texts; the slow test has all. Cs are not characters.
 NOT_TESTED = ("Cn", "Co", "Cs", "Lo")
 
@@ -20,7 +28,7 @@ NOT_TESTED = ("Cn", "Co", "Cs", "Lo")
 def both(tmp_path_factory):
     """The tokenizers for odd text, in the graph and in Python, by (do_lower_case, strip_accents)."""
     vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    return {mode: (GraphTokenizer(vocab_file, *mode), FullTokenizer(vocab_file, *mode)) for mode in MODES}
+    return {mode: in_both_ways(vocab_file, *mode) for mode in MODES}
 
 
 def assert_equal(tokenizers, texts):
@@ -43,7 +51,7 @@ def assert_equal(tokenizers, texts):
 
 def test_ids_are_those_of_the_original(golden_texts):
     arguments, texts, ids = golden_texts
-    tokenizers = GraphTokenizer(*arguments), FullTokenizer(*arguments)
+    tokenizers = in_both_ways(*arguments)
     assert tokenizers[0].tokenize(as_bytes(texts)).to_list() == ids
     assert_equal(tokenizers, texts[::12])
 
@@ -128,7 +136,7 @@ ODD_TEXTS = [
 
 def test_odd_vocabulary(tmp_path):
     vocab_file = write_vocab(tmp_path / "vocab.txt", *ODD_TOKENS)
-    tokenizers = GraphTokenizer(vocab_file), FullTokenizer(vocab_file)
+    tokenizers = in_both_ways(vocab_file)
     assert_equal(tokenizers, ODD_TEXTS)
     for text in ODD_TEXTS[::3]:
         assert_equal(tokenizers, [text])
@@ -141,7 +149,7 @@ def test_odd_vocabulary(tmp_path):
 def with_masks(tmp_path_factory):
     """Like `both` for one mode, with a vocabulary that has [MASK] and two repeated tokens."""
     vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt", "un", "[MASK]", "##un")
-    return GraphTokenizer(vocab_file), FullTokenizer(vocab_file)
+    return in_both_ways(vocab_file)
 
 
 @settings(max_examples=25)
@@ -160,67 +168,54 @@ def test_literal_masks(with_masks, texts):
 
 def test_tokens_of_ids(with_masks):
     graph, python = with_masks
-    assert graph.mask_id == python.vocab["[MASK]"] == graph.num_tokens - 2
-    tokens = [token.decode() for token in graph.tokens_of(tf.range(graph.num_tokens)).numpy()]
+    assert graph.mask_id == python.vocab["[MASK]"] == python.vocab_size - 2
+    tokens = [token.decode() for token in graph.tokens_of(tf.range(python.vocab_size)).numpy()]
     lost = {2, 3}  # un and ##un, whose id is that of their last line
     assert [tokens[id_] for id_ in lost] == ["[UNK]"] * 2
-    assert tokens == ["[UNK]" if id_ in lost else python.inv_vocab[id_] for id_ in range(graph.num_tokens)]
+    assert tokens == ["[UNK]" if id_ in lost else python.inv_vocab[id_] for id_ in range(python.vocab_size)]
     assert graph.tokens_of([[0, 1]]).shape == (1, 2)
 
 
 # The input of a model.
 
 
+@pytest.mark.parametrize("has_second", [True, False])
 @pytest.mark.parametrize("max_seq_length", [5, 9])
-def test_packing_is_that_of_the_original(letters_vocab_file, max_seq_length):
-    graph, python = GraphTokenizer(letters_vocab_file), FullTokenizer(letters_vocab_file)
-    pairs = [("abcdefgh"[:a], "klmnopqr"[:b]) for a in range(9) for b in range(9)]
-    texts_a, texts_b = zip(*pairs, strict=True)
-    ids_a, ids_b = graph.tokenize(texts_a), graph.tokenize(texts_b)
-    expected = [encode_pair(python, *pair, max_seq_length) for pair in pairs]
-    check_packed(graph.pack(ids_a, ids_b, max_seq_length), expected)
-    check_packed(
-        graph.pack(ids_a, None, max_seq_length), [encode_pair(python, a, None, max_seq_length) for a in texts_a]
-    )
-    for row in (0, 40):
-        check_packed(graph.pack(ids_a[row : row + 1], ids_b[row : row + 1], max_seq_length), expected[row : row + 1])
-    features, is_cut = graph.pack(ids_a[:0], ids_b[:0], max_seq_length)
-    assert [tuple(values.shape) for values in (*features.values(), is_cut)] == [(0, 2)] * 3 + [(0,)]
-
-
-def check_packed(packed, expected):
-    features, is_cut = packed
-    assert list(features) == ["input_ids", "input_mask", "segment_ids"]
-    assert {values.dtype for values in features.values()} == {tf.int32}
-    input_ids, input_mask, segment_ids = features.values()
-    width = max(len(ids) for ids, _, _ in expected)
-    assert input_ids.numpy().tolist() == [ids + [0] * (width - len(ids)) for ids, _, _ in expected]
-    assert input_mask.numpy().tolist() == [[1] * len(ids) + [0] * (width - len(ids)) for ids, _, _ in expected]
-    assert segment_ids.numpy().tolist() == [segments + [0] * (width - len(segments)) for _, segments, _ in expected]
-    assert is_cut.numpy().tolist() == [num_cut > 0 for _, _, num_cut in expected]
+def test_packing_is_that_of_python(letters_vocab_file, max_seq_length, has_second):
+    graph, python = in_both_ways(letters_vocab_file)
+    pairs = [("abcdefgh"[:a], "klmnopqr"[:b] if has_second else None) for a in range(9) for b in range(9)]
+    first, second = (graph.tokenize([text or "" for text in texts]) for texts in zip(*pairs, strict=True))
+    for rows in (slice(None), slice(1), slice(40, 41), slice(0)):
+        features, is_cut = graph.pack(first[rows], second[rows] if has_second else None, max_seq_length)
+        expected = python(pairs[rows], max_seq_length, pad_to_longest=True)
+        assert list(features) == list(expected)
+        for name, values in features.items():
+            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+            assert values.dtype == tf.int32
+        assert is_cut.numpy().tolist() == [encode_pair(python, *pair, max_seq_length)[2] > 0 for pair in pairs[rows]]
 
 
 # Mistakes.
 
 
 def test_vocabularies_that_are_refused(tmp_path):
-    name = write_vocab(tmp_path / "vocab.txt", "a", "[CLS]")
+    name = tmp_path / "vocab.txt"
     with pytest.raises(ValueError, match=r"vocab.txt lacks \[UNK\], the token for unknown words; add it$"):
-        GraphTokenizer(name)
-    with pytest.raises(FileNotFoundError, match="the vocabulary file .* does not exist"):
-        GraphTokenizer(tmp_path / "missing.txt")
-    write_vocab(name, "[UNK]", "##" + "中" * 85 + "a", "##" + "中" * 86)
+        GraphTokenizer(FullTokenizer(["a", "[CLS]"]), name)
+    tokens = ["[UNK]", "##" + "中" * 85 + "a", "##" + "中" * 86]
     with pytest.raises(ValueError, match=r"vocab.txt line 3: a token of 258 bytes, but a graph allows at most 256;"):
-        GraphTokenizer(name)
+        GraphTokenizer(FullTokenizer(tokens), write_vocab(name, *tokens))
 
 
-def test_input_that_cannot_be_packed(tmp_path):
-    tokenizer = GraphTokenizer(write_vocab(tmp_path / "vocab.txt", "[UNK]", "a", "[CLS]"))
+def test_input_that_cannot_be_packed():
+    tokenizer = GraphTokenizer(FullTokenizer(["[UNK]", "a", "[CLS]"]))
     ids = tokenizer.tokenize(["a"])
     with pytest.raises(ValueError, match=r"^the vocabulary lacks \[CLS\] or \[SEP\], which a model's input needs"):
         tokenizer.pack(ids, ids, 8)
-    tokenizer = GraphTokenizer(write_vocab(tmp_path / "vocab.txt", "[UNK]", "a", "[CLS]", "[SEP]"))
-    with pytest.raises(ValueError, match=r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5"):
+    tokenizer = GraphTokenizer(FullTokenizer(["[UNK]", "a", "[CLS]", "[SEP]"]))
+    with pytest.raises(
+        ValueError, match=r"^sequence_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5"
+    ):
         tokenizer.pack(ids, None, 4)
     with pytest.raises(ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-"):
         tokenizer.tokenize_with_masks(["a"])

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.pretraining.masking import (
-    SPAN_LENGTHS,
     MaskingVocabulary,
     Stream,
     choose,
     choose_spans,
     mask_tokens,
-    num_predictions,
     shuffle,
 )
+from bert_keras.data_prep.pretraining.settings import SPAN_LENGTHS, PretrainingDataSettings, num_predictions
 
 # Ids: 0 to 4 are special, 5 to 14 begin words, 15 to 24 are continuations.
 VOCAB = {
@@ -35,6 +34,10 @@ pairs = st.builds(
     st.lists(st.integers(5, 24), min_size=1, max_size=40),
     st.lists(st.integers(5, 24), min_size=1, max_size=40),
 )
+
+
+def mask(tokens, rng, prob=0.15, limit=20, vocabulary=VOCABULARY, **more):
+    return mask_tokens(tokens, vocabulary, rng, PretrainingDataSettings(5000, limit, masked_lm_prob=prob, **more))
 
 
 class Replacing(random.Random):
@@ -91,7 +94,7 @@ def test_number_of_predictions_rounds_half_to_even_and_stays_within_one_and_the_
 @given(tokens=pairs, prob=st.floats(0, 1), limit=st.integers(1, 30), words=st.booleans(), seed=st.integers())
 def test_masking_keeps_its_promises(tokens, prob, limit, words, seed):
     before = tokens.copy()
-    result = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, limit, words)
+    result = mask(tokens, random.Random(seed), prob, limit, do_whole_word_mask=words)
     assert tokens == before
     assert_is_masked(tokens, result, num_predictions(len(tokens), prob, limit))
     if not words:
@@ -110,9 +113,9 @@ def assert_is_masked(tokens, result, limit):
 
 def test_rate_of_one_masks_everything_and_rate_of_zero_one_token():
     tokens = [CLS, 5, 6, 7, SEP, 8, 9, SEP]
-    assert mask_tokens(tokens, VOCABULARY, random.Random(0), 1.0, 8)[1] == [1, 2, 3, 5, 6]
-    assert mask_tokens(tokens, VOCABULARY, random.Random(0), 1.0, 8, True)[1] == [1, 2, 3, 5, 6]
-    assert len(mask_tokens(tokens, VOCABULARY, random.Random(0), 0.0, 8)[1]) == 1
+    assert mask(tokens, random.Random(0), 1.0, 8)[1] == [1, 2, 3, 5, 6]
+    assert mask(tokens, random.Random(0), 1.0, 8, do_whole_word_mask=True)[1] == [1, 2, 3, 5, 6]
+    assert len(mask(tokens, random.Random(0), 0.0, 8)[1]) == 1
 
 
 def test_replacements_are_drawn_by_place_among_the_keys_of_the_vocabulary():
@@ -120,7 +123,7 @@ def test_replacements_are_drawn_by_place_among_the_keys_of_the_vocabulary():
     vocab = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 7, "b": 6, "c": 8}
     vocabulary = MaskingVocabulary.from_vocab(vocab)
     tokens = [CLS, 6, SEP, 8, 8, 8, 6, 7, SEP]
-    masked, positions, ids = mask_tokens(tokens, vocabulary, Replacing(7), 1.0, 9)
+    masked, positions, ids = mask(tokens, Replacing(7), 1.0, 9, vocabulary)
 
     draws = random.Random(7)
     order = [1, 3, 4, 5, 6, 7]
@@ -137,7 +140,7 @@ def test_shares_of_mask_kept_and_replaced():
     rng, counts = random.Random(3), collections.Counter()
     tokens = [CLS, *[5] * 60, SEP, *[6] * 60, SEP]
     for _ in range(500):
-        masked, positions, _ = mask_tokens(tokens, VOCABULARY, rng, 1.0, 200)
+        masked, positions, _ = mask(tokens, rng, 1.0, 200)
         counts.update("mask" if masked[i] == MASK else "kept" if masked[i] == tokens[i] else "new" for i in positions)
     # One in 25 replacements is the token itself, and one in 25 is the mask.
     assert counts["mask"] / 60000 == pytest.approx(0.8 + 0.1 / 25, abs=0.005)
@@ -155,15 +158,15 @@ def assert_words_are_whole(tokens, positions):
 
 @given(tokens=pairs, prob=st.floats(0, 1), seed=st.integers())
 def test_whole_words_are_masked_with_all_their_tokens(tokens, prob, seed):
-    _, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, 100, True)
+    _, positions, _ = mask(tokens, random.Random(seed), prob, 100, do_whole_word_mask=True)
     assert_words_are_whole(tokens, positions)
 
 
 def test_word_continues_across_sep_and_too_long_words_are_skipped():
     tokens = [CLS, 15, 5, SEP, 16, 17, SEP]  # words: [1], [2, 4, 5]
     for seed in range(20):
-        assert mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 2, True)[1] == [1]
-        assert mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 4, True)[1] == [1, 2, 4, 5]
+        assert mask(tokens, random.Random(seed), 1.0, 2, do_whole_word_mask=True)[1] == [1]
+        assert mask(tokens, random.Random(seed), 1.0, 4, do_whole_word_mask=True)[1] == [1, 2, 4, 5]
 
 
 def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
@@ -173,7 +176,7 @@ def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
 
 @given(tokens=pairs, kind=st.sampled_from(["ngram", "geometric"]), limit=st.integers(1, 20), seed=st.integers())
 def test_spans_are_whole_words_within_the_limit(tokens, kind, limit, seed):
-    result = mask_tokens(tokens, VOCABULARY, random.Random(seed), 0.5, limit, masked_spans=kind)
+    result = mask(tokens, random.Random(seed), 0.5, limit, masked_spans=kind)
     assert_is_masked(tokens, result, num_predictions(len(tokens), 0.5, limit))
     assert_words_are_whole(tokens, result[1])
 
@@ -195,7 +198,7 @@ def test_only_spans_of_spanbert_share_one_fate():
     tokens, num_mixed = [CLS, *[5] * 400, SEP], collections.Counter()
     for kind in ("ngram", "geometric"):
         for seed in range(200):
-            masked, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 3, masked_spans=kind)
+            masked, positions, _ = mask(tokens, random.Random(seed), 1.0, 3, masked_spans=kind)
             if positions[2] - positions[0] == 2:  # one span of three words
                 num_mixed[kind] += len({masked[position] == MASK for position in positions}) == 2
     assert num_mixed["ngram"] > 10
@@ -206,7 +209,7 @@ def test_spans_next_to_each_other_share_one_fate():
     tokens, fates = [CLS, *[5] * 30, SEP], collections.Counter()
     for seed in range(40):
         shares = {"masked_spans": "geometric", "replace_prob": 0.5, "keep_prob": 0.5}
-        masked, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 30, **shares)
+        masked, positions, _ = mask(tokens, random.Random(seed), 1.0, 30, **shares)
         assert positions == list(range(1, 31))  # three spans or more, because each has at most ten words
         fates[tuple(sorted(set(masked[1:31])))] += 1
     assert set(fates) == {(MASK,), (5,)}
@@ -215,7 +218,7 @@ def test_spans_next_to_each_other_share_one_fate():
 def test_the_share_of_masked_tokens_is_the_same_with_spans():
     tokens, rng = [CLS, *[5, 15] * 60, SEP, *[6] * 5, SEP], random.Random(2)
     for kind in ("ngram", "geometric"):
-        counts = [len(mask_tokens(tokens, VOCABULARY, rng, masked_spans=kind)[1]) for _ in range(50)]
+        counts = [len(mask(tokens, rng, masked_spans=kind)[1]) for _ in range(50)]
         assert 17 < sum(counts) / 50 <= 19
 
 
@@ -226,8 +229,8 @@ def test_other_shares_of_replacements(replaced, kept):
     """Table 8 of the paper has other shares; the chosen positions are the same."""
     tokens = [VOCABULARY.cls_id, *[9] * 4000, VOCABULARY.sep_id]
     shares = {"replace_prob": replaced, "keep_prob": kept}
-    masked, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(1), 0.9, 5000, **shares)
-    assert positions == mask_tokens(tokens, VOCABULARY, random.Random(1), 0.9, 5000)[1]
+    masked, positions, _ = mask(tokens, random.Random(1), 0.9, 5000, **shares)
+    assert positions == mask(tokens, random.Random(1), 0.9, 5000)[1]
     found = np.array([masked[position] for position in positions])
     # A random token is a mask or the same token by chance.
     chance = (1 - replaced - kept) / len(VOCABULARY.replacement_ids)

@@ -234,7 +234,7 @@ def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
         ("a.jsonl", '{"text": "a"}', {"documents": "file"}, "documents=file is for text files, but .*a.jsonl has"),
         ("a.txt", "a\n", {"documents": "row"}, "documents=row is not known; give one of blank_line, file, line"),
         ("a.txt", "a\n", {"join_lines": True}, "join_lines makes one line of each paragraph.*split_sentences"),
-        ("a.parquet", b"PAR1\x15 cut short", {}, "a.parquet cannot be read .*; it may be cut short, so copy it again"),
+        ("a.parquet", b"PAR1\x15 cut short", {}, "a.parquet cannot be read .*; it may be cut short, so copy it"),
         (
             "a.txt",
             gzip.compress(b"PAR1\x15 and more", mtime=0),
@@ -248,10 +248,15 @@ def test_mistakes_are_told_before_any_work(write, name, content, options, proble
         inspect_texts([str(write(name, content))], TextOptions(**options))
 
 
-def test_a_missing_package_or_column_is_named(pyarrow, tmp_path, monkeypatch):
+def test_a_missing_package_or_column_and_a_damaged_text_are_named(pyarrow, tmp_path, monkeypatch):
     file = str(tmp_path / "a.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"id": [1], "body": ["a"]}), file)
     with pytest.raises(ValueError, match='a.parquet has no column "text", but id, body; name the column'):
+        inspect_texts([file])
+    offsets, characters = b"\0\0\0\0\2\0\0\0", b"\xe9a"
+    text = pyarrow.StringArray.from_buffers(1, *map(pyarrow.py_buffer, (offsets, characters)))
+    pyarrow.parquet.write_table(pyarrow.table({"text": text}), file)
+    with pytest.raises(ValueError, match="a.parquet cannot be read .'utf-8' codec.*; it may .* or write it again"):
         inspect_texts([file])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r"needs pyarrow; run pip install 'bert-keras\[parquet\]'"):

@@ -11,6 +11,7 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.cleaning import text_cleaning
 from bert_keras.data_prep.cleaning.filters import Cleaning
+from bert_keras.data_prep.corpus import text_lines
 from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, WorkFolder
 from bert_keras.data_prep.pretraining import build as builder
@@ -72,7 +73,7 @@ def test_chunks_and_files_do_not_change_the_result(tmp_path, monkeypatch, chunk_
     cleaning = Cleaning(remove_duplicates="exact", eval_share=0.3)
     expected = clean(tmp_path, documents, cleaning)
     assert len(expected[0]) + len(expected[1]) == 8
-    monkeypatch.setattr(text_cleaning, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text_lines, "_CHUNK_BYTES", chunk_bytes)
     assert clean(tmp_path, documents, cleaning) == expected
     assert clean(tmp_path, documents, cleaning, num_files=3) == expected
 
@@ -81,7 +82,7 @@ def test_chunks_and_files_do_not_change_the_result(tmp_path, monkeypatch, chunk_
 def test_warnings_about_the_text_come_once(tmp_path, monkeypatch, messages, chunk_bytes):
     (tmp_path / "a").write_bytes(b"a\n\nb\n\xffc\nd\re\n")
     (tmp_path / "b").write_bytes(b"f\n\ng\n")
-    monkeypatch.setattr(text_cleaning, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text_lines, "_CHUNK_BYTES", chunk_bytes)
     texts = [TextFile(str(tmp_path / name), str(tmp_path / name)) for name in "ab"]
     with WorkFolder(str(tmp_path / "folder")) as folder:
         found = text_cleaning.clean_texts(
@@ -110,15 +111,14 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
     assert len(sides[1] & {hash_of(lines) for lines in other_seed}) < 60
 
 
-MISTAKES = {
-    "words": ({"min_document_words": -1}, "min_document_words=-1 is negative"),
-    "share": ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name):
-    values, message = MISTAKES[name]
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"min_document_words": -1}, "min_document_words=-1 is negative"),
+        ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
+    ],
+)
+def test_mistakes(values, message):
     with pytest.raises(ValueError, match=message):
         Cleaning(**values)
 

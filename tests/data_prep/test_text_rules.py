@@ -53,7 +53,8 @@ def test_words_are_those_of_the_library(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_graph_gives_the_tokens_and_places_of_python(mode):
-    tokenizer, graph = FullTokenizer(TOKENS, *mode, FOREIGN), GraphTokenizer(TOKENS, *mode, FOREIGN)
+    tokenizer = FullTokenizer(TOKENS, *mode, FOREIGN)
+    graph = GraphTokenizer(tokenizer)
     found = graph.tokenize_with_offsets(tf.constant(TEXTS))
     rows = zip(TEXTS, *(values.to_list() for values in found), strict=True)
     for text, ids, starts, ends in rows:

@@ -93,6 +93,7 @@ def test_forms_of_texts_and_pairs(letters_tokenizer):
         equal(letters_tokenizer(texts), pairs)
     equal(letters_tokenizer(("ab", "x")), letters_tokenizer([("ab", "x")]))
     equal(letters_tokenizer([("ab", None)]), letters_tokenizer(["ab"]))
+    equal(letters_tokenizer("ab", np.int64(8)), letters_tokenizer("ab", 8))
 
 
 def test_columns_of_pandas(letters_tokenizer):

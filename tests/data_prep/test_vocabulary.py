@@ -70,7 +70,7 @@ def test_blank_lines_and_repeated_lines_of_a_vocabulary_keep_their_ids(files, tm
 
 
 def test_reading_words(files):
-    assert read_words(files("\ufeffone\r\n\n two \none\n")[1]) == {"one": 1, "two": 3}
+    assert read_words(files("\ufeffone\r\n\n two \none\rlast\n")[1]) == {"one": 1, "two": 3, "last": 5}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_reading_words(files):
         ("covid-19\nfine\nheart attack", r'line 1 "covid-19" \(covid - 19\); line 3 "heart attack" \(heart attack\)'),
         ("x" * 201, r"line 1 .* \(201 characters\), because .* words of at most 200 characters"),
         ("##gram", r'line 1 "##gram" \(# # gram\)'),
-        ("\n\n", "is empty; give a file with one word per line"),
+        ("\n\n", "is empty; give a file with one word a line"),
         (b"caf\xe9", r"words.txt line 1: not UTF-8 \(byte 0xe9\); save it as UTF-8"),
         ("\n".join(f"a-{i}" for i in range(7)), r'line 5 "a-4" \(a - 4\); and 2 more, because'),
     ],
@@ -89,8 +89,15 @@ def test_words_that_would_be_of_no_use_are_refused(files, words, message):
         extend_vocabulary(*files(words), do_lower_case=True)
 
 
+def test_the_longest_word_is_that_of_the_tokenizer(files, tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"max_input_chars_per_word": 5}')
+    with pytest.raises(ValueError, match=r'find line 2 "zebras" .6 characters., because .* of at most 5 characters'):
+        extend_vocabulary(*files("zebra\nzebras"), do_lower_case=True)
+    assert extend_vocabulary(*files("zebra"), do_lower_case=True).tokens[1] == "zebra"
+
+
 def test_a_missing_file_of_words(files, tmp_path):
-    with pytest.raises(FileNotFoundError, match="the word file .*none.txt does not exist; give a file with one word"):
+    with pytest.raises(FileNotFoundError, match="the file .*none.txt. does not exist; check the path, and give a file"):
         extend_vocabulary(files("a")[0], tmp_path / "none.txt", do_lower_case=True)
 
 

@@ -7,6 +7,7 @@ from known_models import TOKENS
 from tiny_exports import FINE_TUNED, Both, converters_in_this_process, open_both, open_pretrained
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.formats.saved_model import make_text_model
 from bert_keras.tasks.graph.networks import IdsNetwork
 
@@ -23,7 +24,7 @@ def tokenizer(tmp_path_factory):
     """The GraphTokenizer of TOKENS."""
     vocab_file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     vocab_file.write_text("".join(f"{token}\n" for token in TOKENS))
-    return GraphTokenizer(vocab_file)
+    return GraphTokenizer(FullTokenizer(vocab_file), vocab_file)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from known_models import TOKENS, randomise, small_config
 from tiny_exports import Both, open_both
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.modeling import SentenceModel, weights_by_name
@@ -177,10 +178,9 @@ def test_a_model_that_is_too_short_for_its_settings(classifier):
         ClassModel(classifier.text_model.network, None, {"max_seq_length": 41})
 
 
-def test_a_vocabulary_without_masks(classifier, tmp_path):
-    vocab_file = tmp_path / "vocab.txt"
-    vocab_file.write_text("".join(f"{token}\n" for token in TOKENS if token != "[MASK]"))
+def test_a_vocabulary_without_masks(classifier):
+    tokenizer = FullTokenizer([token for token in TOKENS if token != "[MASK]"])
     settings = {"task": "fill_mask", "max_seq_length": 16, "top_k": 1}
-    model = FillMaskModel(classifier.text_model.network, GraphTokenizer(vocab_file), settings)
+    model = FillMaskModel(classifier.text_model.network, GraphTokenizer(tokenizer), settings)
     with pytest.raises(ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-trained"):
         model.answer({"text": ["a"]})

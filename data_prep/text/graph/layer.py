@@ -60,7 +60,7 @@ class TokenizerLayer(keras.layers.Layer):
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.pad_to_longest = pad_to_longest
-        self._graph = GraphTokenizer(tokenizer.tokens, *tokenizer.casing, tokenizer.rules)
+        self._graph = GraphTokenizer(tokenizer)
         self.supports_jit = False  # of strings
         self.built = True
 

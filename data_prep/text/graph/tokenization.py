@@ -6,25 +6,19 @@ WordPiece of tensorflow-text.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
 import tensorflow_text
 
 from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
 from bert_keras.data_prep.text.graph.normalization import Normalizer, as_in_transformers, low_bits, without_low_bits
-from bert_keras.data_prep.text.model_inputs import SHORTEST
-from bert_keras.data_prep.text.splitting import WordpieceTokenizer
-from bert_keras.data_prep.text.tokenization import special_pattern
-from bert_keras.data_prep.text.vocabulary_files import load_vocab
+from bert_keras.data_prep.text.model_inputs import check_sequence_length
+from bert_keras.data_prep.text.tokenization import FullTokenizer, special_pattern
 from bert_keras.mistakes import Mistake
-from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, TextRules
-from bert_keras.storage.tokenizer.vocabulary import read_tokens
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
-_MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
-_MAX_BYTES = 4 * _MAX_CHARS
 _MAX_TOKEN_BYTES = 256  # limit of tensorflow-text's automaton, without the ##
 _DEVICE = "CPU:0"  # string operations run only here, so keep their arrays here too
 _TEXTS = tf.TensorSpec([None], tf.string)
@@ -36,45 +30,41 @@ class GraphTokenizer(tf.Module):
     Every text gets the same ids as from `FullTokenizer`. Text is UTF-8; the tokenizer drops invalid bytes. A SavedModel
     with this tokenizer needs `import tensorflow_text` when you load it, but not this project.
 
-    The arguments are those of `FullTokenizer`. Raises ValueError if the vocabulary lacks [UNK], or has a token that is
-    too long for the automaton of tensorflow-text.
+    Args:
+        tokenizer: FullTokenizer.
+        vocab_file: of the vocabulary, for readers of a SavedModel, which gets a copy.
+
+    Raises:
+        ValueError: the vocabulary lacks [UNK], or has a token that is too long for the automaton of tensorflow-text.
     """
 
-    def __init__(
-        self,
-        vocab_file: str | os.PathLike | Sequence[str],
-        do_lower_case: bool = True,
-        strip_accents: bool | None = None,
-        rules: TextRules = ORIGINAL_RULES,
-    ):
+    def __init__(self, tokenizer: FullTokenizer, vocab_file: str | os.PathLike | None = None):
         super().__init__()
-        read = read_tokens(vocab_file)
-        self._is_foreign, self._do_lower_case = rules.is_foreign, do_lower_case
+        name, vocab, rules = os.fspath(vocab_file or "the vocabulary"), tokenizer.vocab, tokenizer.rules
+        if tokenizer.unk_id is None:
+            raise Mistake("{} lacks {}, the token for unknown words; add it", name, _UNKNOWN)
+        self.unk_id, self.mask_id = tokenizer.unk_id, tokenizer.mask_id  # the second is None without [MASK]
+        self._cls_id, self._sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self._longest_word = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+        basic = tokenizer.basic_tokenizer
+        self._is_foreign, self._do_lower_case = rules.is_foreign, basic.do_lower_case
         pattern = special_pattern(rules.special_tokens)
         self._special_pattern = pattern and pattern.pattern.removeprefix("(").removesuffix(")")
-        name, vocab = read.name, load_vocab(read)
-        if _UNKNOWN not in vocab:
-            raise Mistake("{} lacks {}, the token for unknown words; add it", name, _UNKNOWN)
-        self.unk_id = vocab[_UNKNOWN]
-        self._longest_word = read.longest_word or _MAX_CHARS
-        self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
-        self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
-        self.num_tokens = max(vocab.values()) + 1
         with tf.device(_DEVICE):
             self._special_tokens = tf.constant(rules.special_tokens, tf.string, [len(rules.special_tokens)])
             special_ids = [vocab[token] for token in rules.special_tokens]
             self._special_ids = tf.constant(special_ids, tf.int32, [len(special_ids)])
-            names = {id_: token for token, id_ in vocab.items()}
             # If the file has a token twice, the first of its ids has no token.
-            self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
-            # A copy for readers of a SavedModel; the graph uses the automaton of the vocabulary.
-            self.vocab_file = tf.saved_model.Asset(name) if isinstance(vocab_file, str | os.PathLike) else None
-            self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
-            tokens = _matchable_tokens(vocab, name)
+            names = [tokenizer.inv_vocab.get(id_, _UNKNOWN) for id_ in range(tokenizer.vocab_size)]
+            self._tokens = tf.constant(names)
+            # The graph uses the automaton of the vocabulary.
+            self.vocab_file = vocab_file and tf.saved_model.Asset(name)
+            self._normalizer = Normalizer(basic.do_lower_case, basic.strip_accents)
+            tokens = _matchable_tokens(vocab, name, self._longest_word)
             self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
             self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
                 tokens,
-                max_bytes_per_word=_MAX_BYTES,
+                max_bytes_per_word=4 * self._longest_word,
                 token_out_type=tf.int32,
                 unknown_token=_UNKNOWN,
                 no_pretokenization=True,
@@ -130,7 +120,7 @@ class GraphTokenizer(tf.Module):
             words, word_starts, sources = self._split(codes)
             is_long = words.row_lengths() > self._longest_word
             # A string longer than max_bytes_per_word is always unknown.
-            pieces = self._wordpiece.tokenize(tf.where(is_long, "a" * (_MAX_BYTES + 1), _encode(words)))
+            pieces = self._wordpiece.tokenize(tf.where(is_long, "a" * (4 * self._longest_word + 1), _encode(words)))
             # Map texts to characters, to words, to tokens.
             first_words = tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits))
             splits = tf.gather(pieces.row_splits, first_words)
@@ -186,10 +176,7 @@ class GraphTokenizer(tf.Module):
         """
         if self._cls_id is None or self._sep_id is None:
             raise Mistake("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
-        if max_seq_length is not None and max_seq_length < SHORTEST:
-            raise ValueError(
-                f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
-            )
+        check_sequence_length(max_seq_length)
         with tf.device(_DEVICE):
             num_a = tf.cast(ids_a.row_lengths(), tf.int32)
             num_b = tf.zeros_like(num_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
@@ -249,12 +236,12 @@ def _encode(words: tf.RaggedTensor) -> tf.Tensor:
     return tf.strings.unicode_encode(words, "UTF-8")
 
 
-def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str) -> list[str]:
+def _matchable_tokens(vocab: Mapping[str, int], vocab_name: str, longest_word: int) -> list[str]:
     """Returns a token for each id; placeholders that match nothing replace tokens that no word can contain."""
     tokens = [f"\x01{number}" for number in range(max(vocab.values()) + 1)]
     for token, number in vocab.items():
         piece = token.removeprefix("##")
-        if not piece or len(piece) > _MAX_CHARS or any(char.isspace() or is_removed(char) for char in piece):
+        if not piece or len(piece) > longest_word or any(char.isspace() or is_removed(char) for char in piece):
             continue
         num_bytes = len(piece.encode())
         if num_bytes > _MAX_TOKEN_BYTES:
