@@ -9,7 +9,7 @@ from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
-from bert_keras.settings.groups import FineTuningSettings
+from bert_keras.settings.groups import FineTuningSettings, values_of
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import read_optional_object
 from bert_keras.tasks import program_of, training_of
@@ -67,8 +67,7 @@ def run_with_defaults(files: ModelFolder) -> dict[str, Any]:
         )
     program = program_of(task)
     group, _ = training_of(program)
-    known = group()
-    settings = {field.name: getattr(known, field.name) for field in setting_fields(group)}
+    settings = values_of(group())
     if "kind" in settings:
         settings["kind"] = next(kind for kind, its_task in KINDS.items() if its_task == task)
     return {"program": program, "settings": settings, "folder": files.folder}
