@@ -18,6 +18,7 @@ os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FU
 
 import numpy as np
 import pytest
+from browser import chromium
 from hypothesis import HealthCheck, settings
 from machines import SKYLAKE, has_bfloat16
 
@@ -50,6 +51,13 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A browser, see `browser.chromium`."""
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from bert_keras.mistakes import MissingFile, Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from bert_keras.settings.fields import setting_fields
-from bert_keras.settings.groups import FineTuningSettings
+from bert_keras.settings.groups import FineTuningSettings, values_of
 from bert_keras.storage import paths
-from bert_keras.storage.json_files import read_object
+from bert_keras.storage.json_files import read_optional_object
 from bert_keras.tasks import program_of, training_of
+from bert_keras.tasks.dry_run.findings import keeping_log
 from bert_keras.tasks.finetuning.data import EVALUATION_FILE
 from bert_keras.tasks.finetuning.model_dir import is_model_of
 from bert_keras.tasks.finetuning.task import Task
@@ -48,7 +49,7 @@ def read_run(folder: str, step: int | None) -> dict[str, Any] | None:
         )
         return None
     evaluation, tries = paths.join(run_folder, EVALUATION_FILE), paths.join(run_folder, TRIES_FILE)
-    results = read_object(evaluation) if paths.is_file(evaluation) else None
+    results = read_optional_object(evaluation)
     return {
         **read_run_config(config_file),
         "folder": run_folder,
@@ -66,8 +67,7 @@ def run_with_defaults(files: ModelFolder) -> dict[str, Any]:
         )
     program = program_of(task)
     group, _ = training_of(program)
-    known = group()
-    settings = {field.name: getattr(known, field.name) for field in setting_fields(group)}
+    settings = values_of(group())
     if "kind" in settings:
         settings["kind"] = next(kind for kind, its_task in KINDS.items() if its_task == task)
     return {"program": program, "settings": settings, "folder": files.folder}
@@ -104,15 +104,12 @@ def training_features(run: dict[str, Any], stored: dict[str, Any], files: ModelF
     file = run["settings"].get("train_file")
     if not file or not paths.is_file(file):
         return None
-    level = log.level
-    log.setLevel(logging.ERROR)  # what it says of data to evaluate on is not true here
     try:
-        task = reopen_evaluation(run, stored, files, file)
-        return task and task.eval_features
+        with keeping_log():  # what it says of data to evaluate on is not true here
+            task = reopen_evaluation(run, stored, files, file)
     except Mistake:  # such as texts without labels
         return None
-    finally:
-        log.setLevel(level)
+    return task and task.eval_features
 
 
 def _settings_of(group: type[FineTuningSettings], run: dict, stored: dict) -> FineTuningSettings:

@@ -214,17 +214,12 @@ def _import_extra(module: str, extra: str) -> ModuleType:
         ) from error
 
 
-def open_web(folder: str | os.PathLike) -> ArrayNetwork:
-    """Loads the network of a folder for web browsers, an ONNX file; see `open_onnx`."""
-    return open_onnx(pathlib.Path(folder, WEB_MODEL))
-
-
 OPENERS = {
     "saved_model": open_saved_model,
     "onnx": open_onnx,
     "openvino": open_openvino,
     "litert": open_litert,
-    "web": open_web,
+    "web": lambda folder: open_onnx(pathlib.Path(folder, WEB_MODEL)),
 }
 
 

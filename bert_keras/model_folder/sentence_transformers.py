@@ -225,17 +225,11 @@ def length_of_encoder(encoder: str | os.PathLike, has_modules: bool = True) -> i
     """
     length = _of_encoder(encoder).get("max_seq_length") if has_modules else None
     if length is not None:
-        return _checked_length(length, _length_file(encoder), "max_seq_length")
+        return json_files.check_whole(length, _length_file(encoder), "max_seq_length")
     config = _optional(paths.join(encoder, "config.json"))
     longest = config.get("max_position_embeddings", BertConfig.max_position_embeddings)
     of_tokenizer = TokenizerFiles(encoder).longest
     return min(of_tokenizer.value, longest) if of_tokenizer else longest
-
-
-def _checked_length(length: Any, file: str, key: str) -> int:
-    if type(length) is not int or length < 1:
-        raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, json.dumps(length))
-    return length
 
 
 def _pooling(file: str) -> str:
@@ -267,7 +261,7 @@ def _of_prefix(prefix: str) -> dict[str, Any]:
 
 
 def _optional(file: str, keys: _Keys | None = None) -> dict[str, Any]:
-    values = read_object(file) if file and paths.is_file(file) else {}
+    values = json_files.read_optional_object(file)
     return values if keys is None else _checked(values, file, keys)
 
 

@@ -17,7 +17,7 @@ from bert_keras.modeling.checkpoints.files import SETFIT_HEAD, Checkpoint
 from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.checkpoints.safetensors_format import open_tensors
 from bert_keras.storage import paths
-from bert_keras.storage.json_files import read_object
+from bert_keras.storage.json_files import read_object, read_optional_object
 
 CONFIG_FILE = "config_setfit.json"
 JSON_HEAD, PICKLED_HEAD = "model_head.json", "model_head.pkl"
@@ -97,7 +97,7 @@ def read_head(folder: str) -> SetFitHead:
             _CONVERSION,
         ).among("vectors")
     file, config_file = paths.join(folder, str(name)), paths.join(folder, CONFIG_FILE)
-    config = read_object(config_file) if paths.is_file(config_file) else {}
+    config = read_optional_object(config_file)
     if strategy := config.get("multi_target_strategy"):
         raise OpenQuestion(
             "{} has the multi_target_strategy {}, so a text has several labels, which bert-keras does not read from "

@@ -36,7 +36,7 @@ def task_forms(model: ServedModel, path: str) -> list[TaskForm]:
     """Returns the forms that a path has for a model; at the path of the task, also those of other servers."""
     ability = ability_of(model.task)
     names = [ability.other_paths[path]] if path in ability.other_paths else ability.forms
-    return [TaskForm(name, *_FORMS[name]) for name in names]
+    return [_FORMS[name] for name in names]
 
 
 def other_paths() -> dict[str, list[str]]:
@@ -163,15 +163,15 @@ def _check_cut(model: ServedModel, answer: dict[str, Any], fields: _Fields) -> N
         )
 
 
-# Name of a form -> the function that makes it for a model, and the one that answers it.
-_FORMS: dict[str, tuple[Callable[[ServedModel, int], Form], Callable[[ServedModel, _Fields, Ticket], Any]]] = {
-    "items": (forms.items_form, _answers_to_items),
-    "one": (forms.one_form, _answers_to_items),
-    "openai": (forms.openai_form, _openai_answer),
-    "ranks": (forms.rerank_form, _rerank_answer),
-    "vectors": (forms.embed_form, _embed_answer),
-    "labels": (forms.predict_form, _predict_answer),
-}
+_ALL_FORMS = (
+    TaskForm("items", forms.items_form, _answers_to_items),
+    TaskForm("one", forms.one_form, _answers_to_items),
+    TaskForm("openai", forms.openai_form, _openai_answer),
+    TaskForm("ranks", forms.rerank_form, _rerank_answer),
+    TaskForm("vectors", forms.embed_form, _embed_answer),
+    TaskForm("labels", forms.predict_form, _predict_answer),
+)
+_FORMS = {form.name: form for form in _ALL_FORMS}
 
 
 def described(model: ServedModel, folder: ServedFolder) -> dict[str, Any]:

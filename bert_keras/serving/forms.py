@@ -198,7 +198,9 @@ def _problem(value: Any, schema: Schema, place: _Place) -> str | None:
     # A part of the right kind says more than all parts do.
     if len(problems) == 1:
         return problems[0]
-    return f"{_named(place)} is {shown_json(value)}, but must be {_needed(schema)}{_hint(value, schema, place)}"
+    is_list_of_items = isinstance(value, list) and schema == _TEXT and len(place) == 1  # a common mistake
+    hint = '; several go into "items"' if is_list_of_items else ""
+    return f"{_named(place)} is {shown_json(value)}, but must be {_needed(schema)}{hint}"
 
 
 def _is_of_kind(value: Any, schema: Schema) -> bool:
@@ -267,15 +269,7 @@ def _many(schema: Schema, least: int, most: int | None) -> str:
     """Returns the number of entries of a list and their kind."""
     kind = {"string": "text", "array": "list", "object": "object"}.get(schema.get("type", ""), "item")
     number = {1: "one", 2: "two"}.get(least, str(least))
-    is_exact = least == most
-    return f"{number} {kind}{'s' * (least != 1)}{'' if is_exact else ' or more'}"
-
-
-def _hint(value: Any, schema: Schema, place: _Place) -> str:
-    """Returns what to do about a common mistake."""
-    if isinstance(value, list) and schema == _TEXT and len(place) == 1:
-        return '; several go into "items"'
-    return ""
+    return f"{number} {kind}{'s' * (least != 1)}{'' if least == most else ' or more'}"
 
 
 def _quoted(name: str) -> str:

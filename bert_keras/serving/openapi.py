@@ -25,8 +25,9 @@ def _object(**properties: Any) -> dict[str, Any]:
     return _open_object(**properties) | {"additionalProperties": False}
 
 
+_TEXT, _WHOLE, _NUMBER = ({"type": name} for name in ("string", "integer", "number"))
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
-_ADDED = {"num_tokens": {"type": "integer"}, "is_cut": {"type": "boolean"}}
+_ADDED = {"num_tokens": _WHOLE, "is_cut": {"type": "boolean"}}
 _CHOICES = ["It is.", "It was."]
 _TOKENS = array({"$ref": "#/components/schemas/Token"})
 _ERRORS = {
@@ -62,7 +63,7 @@ def description(
         max_items: maximum number of items in a request.
         has_token: whether requests need a token.
     """
-    schemas: dict[str, Any] = {"Error": _open_object(error={"type": "string"})}
+    schemas: dict[str, Any] = {"Error": _open_object(error=_TEXT)}
     components: dict[str, Any] = {"schemas": schemas}
     document = {
         "openapi": "3.1.0",
@@ -89,8 +90,7 @@ def task_schemas(path: str, models: Sequence[ServedModel], max_items: int, schem
             form = each.make(model, max_items)
             # Without "model", a request does not say which one of several answers.
             bodies.append(form.schema | {"required": [*form.required, *(["model"] if len(models) > 1 else [])]})
-            other = _OTHER_REPLIES.get(each.name)
-            replies.append(other() if other else _object(model={"type": "string"}, answers=array(answer)))
+            replies.append(_OTHER_REPLIES.get(each.name) or _object(model=_TEXT, answers=array(answer)))
             example = example or {"model": model.name, **_example_of(form, model)}
     return any_of(bodies), example, any_of(replies)
 
@@ -99,21 +99,21 @@ def tokens_schemas(
     path: str, models: Sequence[ServedModel], max_items: int, schemas: dict[str, Any], **fields: Any
 ) -> Schemas:
     """Returns the schemas of the route for tokens; `fields` are further ones of its bodies."""
-    place, text = (or_null({"type": name}) for name in ("integer", "string"))
-    schemas["Token"] = _object(token={"type": "string"}, start=place, end=place, text=text)
+    place = or_null(_WHOLE)
+    schemas["Token"] = _object(token=_TEXT, start=place, end=place, text=or_null(_TEXT))
     example = {"model": models[0].name, "task": models[0].task, "item": _example(models[0])}
-    reply = _object(model={"type": "string"}, sequences=array(_object(tokens=_TOKENS)))
+    reply = _object(model=_TEXT, sequences=array(_object(tokens=_TOKENS)))
     return explained_form(models, **fields).schema, example, reply
 
 
 def attention_schemas(path: str, models: Sequence[ServedModel], max_items: int, schemas: dict[str, Any]) -> Schemas:
     """Returns the schemas of the route for attention."""
     body, example, _ = tokens_schemas(path, models, max_items, schemas, layer={"type": "integer", "minimum": 0})
-    values: Any = {"type": "number"}
+    values: Any = _NUMBER
     for _ in range(3):  # by head, token and token
         values = array(values)
-    means = _object(**dict.fromkeys(HEAD_COLUMNS, {"type": "number"}))
-    reply = _object(model={"type": "string"}, tokens=_TOKENS, attention=values, looks_at=array(means))
+    means = _object(**dict.fromkeys(HEAD_COLUMNS, _NUMBER))
+    reply = _object(model=_TEXT, tokens=_TOKENS, attention=values, looks_at=array(means))
     return body, example | {"layer": 0}, reply
 
 
@@ -152,31 +152,16 @@ def _example(model: ServedModel) -> dict[str, Any]:
     return {name: _CHOICES if name in LISTS else text for name in model.fields}
 
 
-def _openai_reply() -> dict[str, Any]:
-    vector = any_of([array({"type": "number"}), {"type": "string"}])
-    data = _open_object(object={"const": "embedding"}, index={"type": "integer"}, embedding=vector, **_ADDED)
-    counts = {name: {"type": "integer"} for name in ("prompt_tokens", "total_tokens")}
-    usage = {"type": "object", "properties": counts}
-    return _open_object(object={"const": "list"}, data=array(data), model={"type": "string"}, usage=usage)
-
-
-def _ranks_reply() -> dict[str, Any]:
-    score = _open_object(index={"type": "integer"}, score={"type": "number"})
-    score["properties"]["text"] = {"type": "string"}
-    return array(score)
-
-
-def _vectors_reply() -> dict[str, Any]:
-    return array(array({"type": "number"}))
-
-
-def _labels_reply() -> Mapping[str, Any]:
-    labels = array(_object(score={"type": "number"}, label={"type": "string"}))
-    return any_of([labels, array(labels)])
-
-
+_VECTOR = _open_object(object={"const": "embedding"}, index=_WHOLE, embedding=any_of([array(_NUMBER), _TEXT]), **_ADDED)
+_USAGE = {"type": "object", "properties": {"prompt_tokens": _WHOLE, "total_tokens": _WHOLE}}
+_LABELS = array(_object(score=_NUMBER, label=_TEXT))
 # Kind of a reply in the form of another server -> its schema.
-_OTHER_REPLIES = {"openai": _openai_reply, "ranks": _ranks_reply, "vectors": _vectors_reply, "labels": _labels_reply}
+_OTHER_REPLIES: dict[str, Mapping[str, Any]] = {
+    "openai": _open_object(object={"const": "list"}, data=array(_VECTOR), model=_TEXT, usage=_USAGE),
+    "ranks": array(_open_object(index=_WHOLE, score=_NUMBER, text=_TEXT) | {"required": ["index", "score"]}),
+    "vectors": array(array(_NUMBER)),
+    "labels": any_of([_LABELS, array(_LABELS)]),
+}
 
 
 def _schema(kind: Any, schemas: dict[str, Any]) -> Mapping[str, Any]:

@@ -54,12 +54,8 @@ def check_ending(path: str | os.PathLike, setting: str, written: Sequence[str]) 
 
 def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
     """Returns whether two paths lead to the same file, also through links; neither has to exist."""
-    path, other = paths.local(path), paths.local(other)
-    if paths.is_remote(path) or paths.is_remote(other):
-        return path == other
-    if os.path.exists(path) and os.path.exists(other):
-        return os.path.samefile(path, other)
-    return os.path.realpath(path) == os.path.realpath(other)
+    path, other = paths.real(path), paths.real(other)
+    return path == other or os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def check_new_folder(path: str, setting: str, file_endings: tuple[str, ...] = ()) -> None:

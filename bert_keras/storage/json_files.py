@@ -40,6 +40,13 @@ def read_optional_object(path: str | os.PathLike, *needed: str) -> dict[str, Any
     return read_object(path, *needed) if paths.is_file(path) else {}
 
 
+def check_whole(value: Any, file: str | os.PathLike, key: str) -> int:
+    """Returns the value of a key of a file; a Mistake if it is not a whole number above 0."""
+    if type(value) is not int or value < 1:
+        raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, json.dumps(value))
+    return value
+
+
 def parse_json(text: str, name: str, needed: str = "write valid JSON") -> Any:
     """Parses a JSON file and raises ValueError with its name and the line for every defect.
 

@@ -156,9 +156,6 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
             a folder with one of these, or the name of a model on Hugging Face (`hf://owner/name`). If a folder holds
             several checkpoints, TensorFlow's file `checkpoint` in the folder must name one.
 
-    Returns:
-        Checkpoint.
-
     Raises:
         FileNotFoundError: the checkpoint or a part of it does not exist.
         ValueError: a folder holds several checkpoints, or a file is damaged or a pickle.

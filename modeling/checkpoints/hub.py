@@ -35,9 +35,6 @@ def local_model(path: str | os.PathLike) -> str:
     Args:
         path: any path of a model, or `hf://owner/name`, or `hf://owner/name@revision` for a branch, a tag or a commit.
 
-    Returns:
-        str.
-
     Raises:
         FileNotFoundError: the model or the revision does not exist, or it has no safetensors.
         ValueError: the name has another form, huggingface_hub is not installed, or the model is not a BERT.

@@ -54,24 +54,11 @@ _HARMLESS = frozenset(
     (
         *("_name_or_path", "name_or_path", "torch_dtype", "dtype", "use_cache", "language"),
         *("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "finetuning_task"),
-        *(
-            "gradient_checkpointing",
-            "output_past",
-            "output_attentions",
-            "output_hidden_states",
-            "return_dict",
-            "model_max_length",
-        ),
-        *("label2id", "tie_weights_", "tie_word_embeddings", "sinusoidal_pos_embds", "_num_labels"),
+        *("gradient_checkpointing", "output_past", "output_attentions", "output_hidden_states", "return_dict"),
+        *("label2id", "tie_weights_", "tie_word_embeddings", "sinusoidal_pos_embds", "_num_labels", "model_max_length"),
         *("qa_dropout", "net_structure_type", "gap_size", "down_scale_factor", "num_memory_blocks", "max_length"),
-        *(
-            "summary_last_dropout",
-            "summary_first_dropout",
-            "chunk_size_feed_forward",
-            "attn_implementation",
-            "torchscript",
-        ),
-        *RELEASED_EXTRA_KEYS,
+        *("summary_last_dropout", "summary_first_dropout", "chunk_size_feed_forward", "attn_implementation"),
+        *("torchscript", *RELEASED_EXTRA_KEYS),
     )
 )
 
@@ -91,9 +78,6 @@ def read_config(path: str | os.PathLike) -> BertConfig:
 
     Args:
         path: a `bert_config.json`, a `config.json`, or a folder with one or both of them, local or remote.
-
-    Returns:
-        BertConfig.
 
     Raises:
         FileNotFoundError: the file does not exist.

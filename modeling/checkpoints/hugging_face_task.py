@@ -13,6 +13,7 @@ from bert_keras.modeling.checkpoints.families import BERT, FAMILIES
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES, labels_of, problem_type_of
 from bert_keras.modeling.checkpoints.names import TOP_LEVEL_HEADS, heads_of
 from bert_keras.settings.model_files import WORDS
+from bert_keras.storage.json_files import check_whole
 
 # The tasks of the heads of a class; several if the head does not determine the task.
 _OF_PRETRAINING: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -226,8 +227,6 @@ def _labels(config: dict[str, Any], config_file: str) -> list[str]:
     """Returns the names of the classes; transformers leaves out the names of two classes without names."""
     labels = labels_of(config, config_file)
     if labels is None:
-        count = config.get("num_labels", 2)
-        if type(count) is not int or count < 1:
-            raise Mistake("{}: num_labels is {}, but must be a whole number above 0; correct it", config_file, count)
+        count = check_whole(config.get("num_labels", 2), config_file, "num_labels")
         labels = [f"LABEL_{number}" for number in range(count)]
     return labels

@@ -111,10 +111,6 @@ def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
     It compares the activation, the epsilon, the number of heads and the direction of reading. `load_weights` checks the
     shapes.
 
-    Args:
-        config: BertConfig to use with the weights.
-        checkpoint: Checkpoint.
-
     Raises:
         ValueError: the two differ, or the config file of the checkpoint cannot be read, see `read_config`.
     """
@@ -137,14 +133,10 @@ def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
 
 
 def entries_of_other_heads(checkpoint: Checkpoint, names: Collection[str]) -> list[str]:
-    """Returns patterns for `load_weights(ignored=...)` of the entries of heads that a model does not have.
+    """Returns patterns for `load_weights(ignored=...)` of the entries of heads that a model with these weights lacks.
 
     Heads that this project does not know count, too: an entry outside the encoder cannot change the encoder's outputs.
     A projection that is not tied to the word embeddings belongs to the masked-LM head.
-
-    Args:
-        checkpoint: Checkpoint.
-        names: names of the model's weights.
     """
     has_masked_lm = any(name.startswith("cls/predictions/") for name in names)
     return [
@@ -200,9 +192,6 @@ def load_weights(
         new_allowed: fnmatch patterns, such as `POOLER_PATTERNS`, of weights that may be missing in the checkpoint; they
             keep their values.
         ignored: fnmatch patterns, such as `HEAD_PATTERNS`, of entries of the checkpoint that the model may lack.
-
-    Returns:
-        LoadReport.
 
     Raises:
         IncompleteMatchError: a weight is missing or unused, and that is not allowed. No weight is changed.

@@ -3,27 +3,16 @@
 import numpy as np
 import pytest
 from fine_tuned_models import randomise
+from tiny_bert import make_config, with_random_weights
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions
-from bert_keras.modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
+from bert_keras.modeling import ClassifierModel, SquadModel, weights_by_name
 from bert_keras.tasks.graph.networks import IdsNetwork
 
-CONFIG = BertConfig(
-    vocab_size=300,
-    hidden_size=32,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=64,
-    max_position_embeddings=20,
+CONFIG = make_config(
+    vocab_size=300, hidden_size=32, num_hidden_layers=1, intermediate_size=64, max_position_embeddings=20
 )
 PRECISIONS = list(LIMITS)
-
-
-def draw(model, seed, scale):
-    """Gives every weight a random value; a new model's scale is 0.02, and its scores would be small and similar."""
-    random = np.random.default_rng(seed)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(scale * random.standard_normal(weight.shape) + name.endswith("gamma"))
 
 
 def answers_of(network):
@@ -57,9 +46,9 @@ def test_wrong_outputs_fail_in_every_precision(task, make, scale):
     network = IdsNetwork(model, task)
     unrelated = []
     for seed in range(1, 4):
-        draw(model, seed, scale)
+        with_random_weights(model, seed, scale)
         unrelated.append(answers_of(network))
-    draw(model, 0, scale)
+    with_random_weights(model, 0, scale)
     right = answers_of(network)
     wrong = unrelated + [[change(answer) for answer in right] for change in WRONG.values()]
     if task == "classification":

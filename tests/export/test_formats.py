@@ -12,36 +12,23 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from fine_tuned_models import randomise, small_config
+from fine_tuned_models import random_classifier, randomise, small_config
 from rounding import assert_close
-from tiny_exports import assert_alone_as_in_company
+from tiny_exports import NETWORKS, assert_alone_as_in_company, assert_gives_outputs
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
 from bert_keras.export.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.model_folder.exported import OPENERS
-from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
+from bert_keras.modeling import BertModel
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.tasks.graph.networks import IdsNetwork, copy_in
 
 
 @pytest.fixture(scope="module")
 def networks():
-    config = small_config(num_hidden_layers=1)
-    return {
-        "fill_mask": IdsNetwork(randomise(PretrainingModel(config)), "fill_mask"),
-        # The exact gelu, which converters support as Erf but not as Erfc.
-        "vectors": IdsNetwork(
-            randomise(
-                BertModel(small_config(num_hidden_layers=1, hidden_act="gelu_erf"), return_all_encoder_layers=True)
-            ),
-            "vectors",
-        ),
-        "left to right": IdsNetwork(
-            randomise(ClassifierModel(small_config(num_hidden_layers=1, is_decoder=True), 3)), "classification"
-        ),
-    }
+    return {task: IdsNetwork(make(), task) for task, make in NETWORKS.items()}
 
 
 @pytest.mark.slow
@@ -65,27 +52,20 @@ def test_vectors_of_a_layer():
     [
         ("onnx", "vectors"),
         ("litert", "fill_mask"),
-        pytest.param("onnx", "left to right", marks=pytest.mark.slow),
-        pytest.param("litert", "left to right", marks=pytest.mark.slow),
+        pytest.param("onnx", "classification", marks=pytest.mark.slow),
+        pytest.param("litert", "classification", marks=pytest.mark.slow),
     ],
 )
 def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_process, name, task):
     network = networks[task]
     assert write_ids(name, network, tmp_path / "file")["distance"] < 1e-5
-    run = OPENERS[name](tmp_path / "file")
-    assert sorted(run.input_names) == sorted(network.input_names)
     if name == "onnx":
         check_axes(tmp_path / "file", task)
         # One layer, whose two normalisations and gelu are an operation each.
         counts = operations_of_runtime(tmp_path / "file")
         assert counts["LayerNormalization"] >= 2
         assert counts["Gelu"] + counts["FastGelu"] == 1
-    features = random_features(network, 1, 1, seed=3)
-    expected, found = network(features), run(features)
-    assert set(found) == set(expected)
-    for output, value in expected.items():
-        assert found[output].dtype == np.float32
-        np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
+    assert_gives_outputs(OPENERS[name](tmp_path / "file"), network, 1, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -114,7 +94,7 @@ def operations_of_runtime(file):
 @pytest.mark.parametrize("name", ["onnx", "litert"])
 def test_weights_of_8_bits_are_smaller_and_close_and_a_converter_changes_nothing_here(tmp_path, capfd, name):
     state = logging.root.manager.disable, warnings.filters[:], dict(os.environ)
-    model = randomise(ClassifierModel(small_config(num_hidden_layers=1, vocab_size=12000), 3))
+    model = random_classifier(3, num_hidden_layers=1, vocab_size=12000)
     network = IdsNetwork(model, "classification")
     agreement = write_ids(name, network, tmp_path / "file", "int8")
     num_bytes = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
@@ -128,7 +108,7 @@ def test_weights_of_8_bits_are_smaller_and_close_and_a_converter_changes_nothing
 def network_in(name, precision, folder):
     """Returns a network of one format and precision as a function of arrays; its weights are always the same."""
     with dtype_policy(precision if name == "keras" else "float32"):
-        model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
+        model = random_classifier(3, num_hidden_layers=1)
     if name == "keras":
         return model
     network = IdsNetwork(copy_in("bfloat16", model) if precision == "bfloat16" else model, "classification")
@@ -281,7 +261,7 @@ def test_the_numbers_of_each_format():
 
 
 def test_a_copy_in_bfloat16_stores_half_and_gives_nearly_the_same():
-    model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
+    model = random_classifier(3, num_hidden_layers=1)
     half = copy_in("bfloat16", model)
     assert keras.config.dtype_policy().name == "float32"
     network, half_network = IdsNetwork(model, "classification"), IdsNetwork(half, "classification")

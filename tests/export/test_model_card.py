@@ -1,11 +1,20 @@
 """The sentences of a model card."""
 
+import dataclasses
 import types
 
 import pytest
 
+from bert_keras import tasks
 from bert_keras.export.card import model_card
 from bert_keras.export.card.model_card import spread
+from bert_keras.export.card.usage_examples import example_texts
+
+
+def test_a_task_from_outside_the_project_has_examples_whatever_the_names_of_its_texts(monkeypatch):
+    ability = dataclasses.replace(tasks.ability_of("classification"), texts=("title", "review"), route="review")
+    monkeypatch.setattr(tasks, "_TASKS", {**tasks._TASKS, "reviews": ability})
+    assert [*example_texts({"task": "reviews"})] == ["title", "review"]
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,19 @@
 """A web folder: its answers in Node equal those of Python, its errors are sentences, and it opens in Chromium."""
 
+import contextlib
 import functools
 import json
 import random
 import re
-import subprocess
 
 import numpy as np
 import pytest
-from chromium import find_chromium, run_in_chromium
 from guards import at_least
+from http_servers import static_host
 from known_models import TOKENS
 from node import run_node
 from reference_tokenizer import random_texts
+from server_page import Page, check_words
 from tiny_web import open_web
 
 from bert_keras.data_prep.text.vocabulary_files import tokenizer_config_text
@@ -213,154 +214,73 @@ def test_an_engine_without_simd(tmp_path):
     assert "The file " in run_node(tmp_path / "with", script, True)
 
 
-# Opens the page, and asks with the form.
-_PAGE = """
-const frame = document.body.appendChild(document.createElement("iframe"));
-frame.src = "index.html";
-const until = async (find) => {
-  for (;;) {
-    const found = find((id) => frame.contentDocument?.getElementById(id));
-    if (found) return found;
-    await new Promise((resume) => setTimeout(resume, 20));
-  }
-};
-const ask = async (texts) => {
-  await until((at) => at("task") && !at("task").hidden);
-  const at = (id) => frame.contentDocument.getElementById(id);
-  for (const [name, text] of Object.entries(texts)) at(`field-${name}`).value = text;
-  at("run").click();
-  await until((at) => !at("answer").hidden || at("error").textContent);
-  return [at("error").textContent, at("answer").hidden ? "" : at("answer").textContent];
-};
-"""
-
-# Asks, opens the tokens, and answers a file.
-_USE_PAGE = (
-    _PAGE
-    + """
-const answerFile = async (content) => {
-  const transfer = new DataTransfer();
-  transfer.items.add(new File([content], "pairs.csv"));
-  const event = new DragEvent("drop", { dataTransfer: transfer, cancelable: true });
-  frame.contentDocument.dispatchEvent(event);
-  (await until((at) => at("table").querySelector("form .run"))).click();
-  const link = await until((at) => at("table").querySelector("a"));
-  return { name: link.download, content: await (await fetch(link.href)).text() };
-};
-const [items, wrong, file] = %s;
-const answers = [];
-for (const item of items) answers.push(await ask(item));
-frame.contentDocument.getElementById("tokens").open = true;
-const tokens = await until((at) => at("tokens").querySelector("li"));
-const hidden = ["attention", "request"].filter((id) => frame.contentDocument.getElementById(id).hidden);
-const saved = await answerFile(file);
-return { answers, hidden, saved, token: tokens.textContent, error: (await ask(wrong))[0] };
-"""
-)
-
-# Asks, and reads the part Why?.
-_EXPLAIN = (
-    _PAGE
-    + """
-const [error] = await ask(%s);
-const why = frame.contentDocument.getElementById("why");
-why.open = true;
-const view = why.querySelector("div");
-await until(() => !["", "Working…"].includes(view.textContent));
-const textOf = (element) => element.textContent;
-const marks = [...view.querySelectorAll(".text")].map((text) =>
-  [...text.querySelectorAll(".why")].map((mark) => [mark.textContent, mark.title, mark.className]));
-const bars = [...view.querySelectorAll(".bar")].map((bar) => [...bar.children].map(textOf));
-const texts = [...view.querySelectorAll(".text")].map(textOf);
-return { error, marks, bars, texts, label: view.querySelector(".result")?.textContent, text: view.textContent };
-"""
-)
+@contextlib.contextmanager
+def page_of(driver, web):
+    """Opens the page of a web folder from a static host. Yields the Page, and the paths that it has asked for."""
+    with static_host(web.folder) as (address, asked):
+        page = Page(driver, address).open()
+        yield page, asked
+        page.check_log()
 
 
-def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
-    if not find_chromium():
-        pytest.skip("Chromium is not installed")
+def test_the_page_answers_from_its_folder_alone(of_task, driver, tmp_path):
     web = of_task("classification")
     items = [pair("he was hungry", "so he ate"), pair("Paris é <script>", "👨")]
     file = "".join(
         f"{item['text']};{item['text_pair']}\n" for item in [pair("text", "text_pair"), *items, pair("", "a")]
     )
-    shown, asked = run_in_chromium(web.folder, _USE_PAGE % json.dumps([items, pair(" ", "a"), file]))
     expected = web.live([tuple(item.values()) for item in items])
-    for (error, answer), of_python in zip(shown["answers"], expected, strict=True):
-        assert error == ""
-        for label, probability in of_python.probabilities.items():
-            assert label in answer
-            assert f"{100 * probability:.1f} %" in answer
-    assert (shown["token"], shown["hidden"]) == ("[CLS]", ["attention", "request"])
-    assert shown["error"] == "The request has no word in its first text; give a first text."
-    assert shown["saved"]["name"] == "pairs_answers.csv"
-    header, *rows, last = (row.split(";") for row in shown["saved"]["content"].splitlines())
+    with page_of(driver, web) as (page, asked):
+        for item, of_python in zip(items, expected, strict=True):
+            answer = page.run(**item).text_of("#answer")
+            assert page.text_of("#error") == ""
+            for label, probability in of_python.probabilities.items():
+                assert label in answer
+                assert f"{100 * probability:.1f} %" in answer
+        assert page.unfold("tokens").texts("#tokens .token")[0] == "[CLS]"
+        assert not any(page.find(part).is_displayed() for part in ("#attention", "#request"))
+        page.find("#table > summary").click()
+        saved = page.drop(file, "pairs.csv").answer_rows().saved_file(tmp_path)
+        page.run(**pair(" ", "a"))
+        assert page.text_of("#error") == "The request has no word in its first text; give a first text."
+    assert saved.name == "pairs_answers.csv"
+    header, *rows, last = (row.split(";") for row in saved.read_text().splitlines())
     assert header == ["text", "text_pair", "label", "probability", "error"]
     for (*texts, label, probability, error), item, of_python in zip(rows, items, expected, strict=True):
         assert (texts, label, error) == ([*item.values()], of_python.label, "")
         assert float(probability) == pytest.approx(of_python.probabilities[label], abs=1e-4)
     assert last == ["", "a", "", "", "The text is empty."]
     # index.html is also the file of the path "/".
-    assert {path.strip("/") for path in asked} - {"test.html"} <= {path.name for path in web.folder.iterdir()}
+    assert {path.strip("/") for path in asked} <= {"", *(path.name for path in web.folder.iterdir())}
     assert "/model.onnx" in asked
 
 
-def test_the_page_explains_a_pair_in_chromium(of_task):
-    if not find_chromium():
-        pytest.skip("Chromium is not installed")
+def test_the_page_explains_a_pair(of_task, driver):
     web, item = of_task("classification"), pair("of H  walk is London 👨", "so hungry walk o")
-    found, _ = run_in_chromium(web.folder, _EXPLAIN % json.dumps(item))
-    answer = web.live((item["text"], item["text_pair"]), why=True)
-    assert (found["error"], found["label"], found["texts"]) == ("", answer.label, [item["text"], item["text_pair"]])
-    weights = [[word for word in answer.words if word.field == field] for field in item]
-    for marks, words in zip(found["marks"], weights, strict=True):
-        assert [text for text, _, _ in marks] == [word.word for word in words]
-        assert [number(title) for _, title, _ in marks] == pytest.approx([word.weight for word in words], abs=6e-4)
-    least = 0.025  # 5 % of the weight that has the full colour
-    kinds = ["why opposes", "why", "why supports"]
-    marks = sum(found["marks"], [])
-    assert [kind for _, _, kind in marks] == [
-        kinds[1 + (word.weight >= least) - (word.weight <= -least)] for word in answer.words
-    ]
-    assert {kind for _, _, kind in marks} >= {kinds[1], kinds[2]}
-    strongest = [word for word in answer.words if abs(word.weight) >= 5e-4]
-    strongest = sorted(strongest, key=lambda word: -abs(word.weight))[:8]
-    assert {word.field for word in strongest} == {*item}
-    assert [name for name, _, _ in found["bars"]] == [
-        word.word + " in the second text" * (word.field == "text_pair") for word in strongest
-    ]
-    assert [number(value) for _, value, _ in found["bars"]] == pytest.approx(
-        [word.weight for word in strongest], abs=6e-4
-    )
-    sums = [sum(word.weight for word in answer.words if sign * word.weight > 0) for sign in (1, -1)]
-    shown = re.search(r"add up to (\S+), words against it to (\S+)\.", found["text"])
-    assert [number(each) for each in shown.groups()] == pytest.approx(sums, abs=2e-3)
+    [answer] = web.check(item, why=True)
+    assert {word["field"] for word in answer["words"] if abs(word["weight"]) >= 5e-4} == {*item}
+    assert {word["weight"] >= 0.025 for word in answer["words"]} == {True, False}  # 5 % of that of the full colour
+    with page_of(driver, web) as (page, _):
+        page.run(**item).unfold("why")
+        assert page.texts("#why .result") == [answer["label"]]
+        check_words(page, answer["words"], item)
 
 
-def test_the_page_explains_a_span_only_with_a_server(of_task):
-    if not find_chromium():
-        pytest.skip("Chromium is not installed")
-    web = of_task("question_answering")
-    found, _ = run_in_chromium(web.folder, _EXPLAIN % json.dumps(question("who ate", "he ate so she was hungry")))
-    assert (found["error"], found["bars"]) == ("", [])
-    assert found["text"] == (
-        "For this task, the page needs a server that runs the model: in the browser, hiding each word takes too long."
-    )
+def test_the_page_explains_a_span_only_with_a_server(of_task, driver):
+    with page_of(driver, of_task("question_answering")) as (page, _):
+        page.run(**question("who ate", "he ate so she was hungry")).unfold("why")
+        assert page.texts("#error, #why > div, #why .bar") == [
+            "",
+            "For this task, the page needs a server that runs the model: in the browser, hiding each word takes too "
+            "long.",
+        ]
 
 
-def number(shown):
-    """Returns a weight as the page shows it, with a minus sign of typography."""
-    return float(shown.replace("\u2212", "-"))
-
-
-def test_the_page_opened_from_a_file_says_how_to_open_it(of_task):
-    program = find_chromium()
-    if not program:
-        pytest.skip("Chromium is not installed")
-    page = (of_task("classification").folder / "index.html").resolve().as_uri()
-    command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", "--dump-dom", page]
-    shown = subprocess.run(command, capture_output=True, check=True, text=True, timeout=120).stdout
-    assert "Browsers do not run it from a file" in shown
-    assert '<div id="task" hidden="">' in shown
-    assert "default-src 'none'" in shown
+def test_the_page_opened_from_a_file_says_how_to_open_it(of_task, driver):
+    page = Page(driver, (of_task("classification").folder / "index.html").resolve().as_uri())
+    driver.get(page.url)
+    page.wait(page.find("#unopened").is_displayed)
+    assert "Browsers do not run it from a file" in page.text_of("#unopened")
+    assert not page.find("#task").is_displayed()
+    assert "default-src 'none'" in driver.page_source
+    driver.get_log("browser")  # has the scripts that it does not run

@@ -78,28 +78,7 @@ def test_every_character(tmp_path):
 
 
 def test_words_of_running_text(tmp_path):
-    marks = [
-        "-",
-        ".",
-        "/",
-        "&",
-        "_",
-        "@",
-        "+",
-        "'",
-        "’",
-        ",",
-        ":",
-        "U.S.",
-        "'s",
-        "'LL",
-        "...",
-        "J.",
-        "1",
-        "²",
-        "ǅ",
-        "东",
-    ]
+    marks = [*"-./&_@+'’,:1²ǅ东", "U.S.", "'s", "'LL", "...", "J."]
     texts = random_texts(2_000, marks)
     found = run_node(tmp_path / "node", _SPLIT, {"tables": unicode_tables(FullTokenizer(["[UNK]"])), "texts": texts})
     assert found == [[list(span) for span in split_words(text)] for text in texts]

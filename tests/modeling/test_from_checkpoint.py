@@ -6,9 +6,11 @@ import logging
 import keras
 import numpy as np
 import pytest
+from known_models import write_model
+from states import weights_of
+from tiny_bert import make_config
 
 from bert_keras.modeling import (
-    BertConfig,
     BertModel,
     ClassifierModel,
     MultipleChoiceModel,
@@ -24,15 +26,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 
-CONFIG = BertConfig(
-    vocab_size=30,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=12,
-    initializer_range=0.5,
-)
+CONFIG = make_config(vocab_size=30, num_hidden_layers=1, max_position_embeddings=12, initializer_range=0.5)
 # The arguments of each class; those of the second column cannot be read from a checkpoint.
 CLASSES = {
     BertModel: ({}, {}),
@@ -47,21 +41,9 @@ CLASSES = {
 }
 
 
-def write(folder, model):
-    """Writes a TensorFlow checkpoint and its config. Returns the folder."""
-    folder.mkdir(parents=True)
-    save_checkpoint(folder / "bert_model.ckpt", weights_by_name(model))
-    (folder / "bert_config.json").write_text(model.config.to_json_string())
-    return folder
-
-
-def values(model):
-    return {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
-
-
 def assert_same(model, expected, names=None):
-    for name in names or values(expected):
-        np.testing.assert_array_equal(values(model)[name], values(expected)[name])
+    for name in names or weights_of(expected):
+        np.testing.assert_array_equal(weights_of(model)[name], weights_of(expected)[name])
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +59,7 @@ def encoder(tmp_path_factory):
 def test_every_class_gets_all_weights_and_its_sizes(tmp_path, caplog, model_class):
     read, given = CLASSES[model_class]
     model = model_class(CONFIG, **read, **given)
-    folder = write(tmp_path / "model", model)
+    folder = write_model(tmp_path / "model", model)
     with caplog.at_level(logging.INFO, "bert_keras"):
         again = model_class.from_checkpoint(folder, **given)
     assert_same(again, model)
@@ -90,9 +72,9 @@ def test_every_class_gets_all_weights_and_its_sizes(tmp_path, caplog, model_clas
 
 
 def test_a_run_means_its_model(tmp_path, encoder):
-    run = write(tmp_path / "run", BertModel(CONFIG))
+    run = write_model(tmp_path / "run", BertModel(CONFIG))
     model = ClassifierModel(CONFIG, 2)
-    write(run / "model", model)
+    write_model(run / "model", model)
     (run / "model" / "task.json").write_text("{}")
     assert_same(ClassifierModel.from_checkpoint(run), model)
     assert_same(BertModel.from_checkpoint(run / "bert_model.ckpt"), BertModel.from_checkpoint(open_checkpoint(run)))
@@ -123,20 +105,20 @@ def test_a_head_must_be_there_or_be_new(encoder, caplog, model_class):
         model_class.from_checkpoint(folder)
     with caplog.at_level(logging.INFO, "bert_keras"):
         new = model_class.from_checkpoint(folder, has_new_head=True, **read)
-    assert_same(new, model, values(model))
-    head = [name for name in values(new) if not name.startswith("bert/")]
+    assert_same(new, model, weights_of(model))
+    head = [name for name in weights_of(new) if not name.startswith("bert/")]
     assert caplog.messages[-1].endswith(f"; new: {', '.join(head)}")
-    assert max(np.abs(values(new)[name]).max() for name in head) > 0
+    assert max(np.abs(weights_of(new)[name]).max() for name in head) > 0
 
 
 def test_a_new_head_replaces_that_of_the_checkpoint(tmp_path):
     model = ClassifierModel(CONFIG, 3)
-    folder = write(tmp_path / "model", model)
+    folder = write_model(tmp_path / "model", model)
     with pytest.raises(ValueError, match="has a head of 3 classes, but num_classes is 2; leave out num_classes, or"):
         ClassifierModel.from_checkpoint(folder, num_classes=2)
     new = ClassifierModel.from_checkpoint(folder, num_classes=3, has_new_head=True)
-    assert_same(new, model, values(model.bert))
-    assert np.abs(values(new)["output_weights"] - values(model)["output_weights"]).max() > 0
+    assert_same(new, model, weights_of(model.bert))
+    assert np.abs(weights_of(new)["output_weights"] - weights_of(model)["output_weights"]).max() > 0
 
 
 @pytest.mark.parametrize(
@@ -166,12 +148,12 @@ def test_a_missing_pooler_is_new_where_nothing_needs_it(tmp_path, caplog):
     bert = BertModel.from_checkpoint(tmp_path / "model")
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert "new: bert/pooler/dense/kernel, bert/pooler/dense/bias" in caplog.messages[-1]
-    assert np.abs(values(bert)["bert/pooler/dense/kernel"]).max() > 0
+    assert np.abs(weights_of(bert)["bert/pooler/dense/kernel"]).max() > 0
 
 
 def test_mistakes_are_sentences(tmp_path, encoder):
     _, folder = encoder
-    write(tmp_path / "model", TokenClassifierModel(CONFIG, 3))
+    write_model(tmp_path / "model", TokenClassifierModel(CONFIG, 3))
     (tmp_path / "model" / "bert_config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"^\S+ has no bert_config.json or config.json in its folder; put it"):
         TokenClassifierModel.from_checkpoint(tmp_path / "model")

@@ -7,15 +7,6 @@ import pytest
 MAX_ITEMS, MAX_BODY_BYTES = 50, 1 << 20
 
 
-@pytest.fixture(scope="module")
-def driver():
-    """A browser."""
-    from browser import chromium  # needs Selenium
-
-    with chromium() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
     """The folders as ServedFolders; `bert` has four tasks."""

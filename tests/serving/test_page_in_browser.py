@@ -19,11 +19,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
-from server_page import CASES, IMAGE, SCRIPT, Page, write_models
+from server_page import CASES, IMAGE, SCRIPT, Page, answers_to, check_words, write_models
 
 from bert_keras.prediction import open_model
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.requests import body_of
 from bert_keras.serving.versions import open_folders
 
 pytestmark = pytest.mark.slow
@@ -46,7 +45,7 @@ def page(driver, server):
     opened.check_log()
 
 
-def answers_of(server, task):
+def answers_of(server, task, **options):
     """Returns the answers of the server to the case of a task."""
     name, texts = CASES[task]
     items = [dict(texts)]
@@ -54,8 +53,7 @@ def answers_of(server, task):
         items = [texts | {field: texts[field].split("\n")}]
     if task in ("score", "vectors"):
         items = texts["text"].split("\n")
-    [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
-    return json.loads(body_of(list(model.answers(items, {}))))
+    return answers_to(server, name, task, *items, **options)
 
 
 def percent(value):
@@ -251,16 +249,6 @@ def test_the_attention_of_each_layer_and_head(page, server):
         assert f"Entropy: {means['entropy']:.2f} bits." in page.text_of("#attention .means")
 
 
-def model_of(server, name):
-    [model] = [model for model in server.models if model.name == name]
-    return model
-
-
-def signed(weight):
-    size = f"{abs(weight):.3f}"
-    return size if size == "0.000" else ("\u2212" if weight < 0 else "+") + size
-
-
 # Task -> an item in which some words have a weight.
 EXPLAINED = {
     "regression": {"text": f"{IMAGE} he  was hungry"},
@@ -273,41 +261,11 @@ EXPLAINED = {
 FULL = {"regression": 1, "question_answering": 5}
 
 
-def check_words(page, words, item, full=0.5):
-    """Compares the part Why? with the words of an answer."""
-    kinds = {
-        kind: [word for word in words if sign * word["weight"] >= 0.05 * full]
-        for kind, sign in (("supports", 1), ("opposes", -1))
-    }
-    for kind, of_kind in kinds.items():
-        assert page.texts(f"#why .text .{kind}") == [word["word"] for word in of_kind]
-    assert f"The full colour is a change of {full:g} or more in the " in page.text_of("#why")
-    has_carrier = any(abs(word["weight"]) >= 0.1 * full for word in words)
-    assert ("No single word carries this answer." in page.text_of("#why")) == (not has_carrier)
-    script = """return [...document.querySelectorAll("#why .text .why")].map(
-      (mark) => Number(getComputedStyle(mark).getPropertyValue("--share")))"""
-    shares = page.driver.execute_script(script)
-    assert shares == [pytest.approx(min(1, abs(word["weight"]) / full), abs=1e-4) for word in words]
-    assert page.texts("#why .text") == [item[field] for field in dict.fromkeys(word["field"] for word in words)]
-    assert [mark.get_attribute("title") for mark in page.driver.find_elements(By.CSS_SELECTOR, "#why .text .why")] == [
-        signed(word["weight"]) for word in words
-    ]
-    sums = [signed(sum(max(0, sign * word["weight"]) for word in words) * sign) for sign in (1, -1)]
-    assert page.text_of("#why .sums") == f"Words for the answer add up to {sums[0]}, words against it to {sums[1]}."
-    strongest = sorted(words, key=lambda word: -abs(word["weight"]))[:8]
-    rows = [(word, value) for word in strongest if (value := signed(word["weight"])) != "0.000"]
-    assert page.texts("#why .bar-value") == [value for _, value in rows]
-    assert page.texts("#why .bar-name") == [
-        word["word"] + " in the second text" * (word["field"] == "text_pair") for word, _ in rows
-    ]
-    assert "Attention is not an explanation" in page.text_of("#why")
-
-
 @pytest.mark.parametrize("task", EXPLAINED)
 def test_words_are_marked_by_their_weights(page, server, task):
     item = EXPLAINED[task]
     page.open(task).run(**item).unfold("why")
-    [answer] = json.loads(body_of(list(model_of(server, task).answers([item], {"why": True}))))
+    [answer] = answers_to(server, task, task, item, why=True)
     check_words(page, answer["words"], item, FULL.get(task, 0.5))
 
 
@@ -333,11 +291,7 @@ def test_words_of_a_pair_are_marked_in_their_texts(driver, tmp_path):
 
 def test_each_entity_has_its_words(page, server):
     page.open("token_classification").run(**CASES["token_classification"][1]).unfold("why")
-    [answer] = json.loads(
-        body_of(
-            list(model_of(server, "token_classification").answers([CASES["token_classification"][1]], {"why": True}))
-        )
-    )
+    [answer] = answers_of(server, "token_classification", why=True)
     shown = Select(page.find("#why select"))
     assert [option.text for option in shown.options] == ["PER: she", "LOC: paris"]
     for number, words in enumerate(answer["entity_words"]):

@@ -14,10 +14,9 @@ from known_models import random_model, write_model
 from running_server import serving
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
-from server_page import Page, write_models
+from server_page import Page, answers_to, write_models
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.requests import body_of
 from bert_keras.serving.versions import open_folders
 
 pytestmark = pytest.mark.slow
@@ -65,11 +64,6 @@ def open_page(page, name, task):
     return page
 
 
-def answers_of(server, name, task, *items):
-    [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
-    return json.loads(body_of(list(model.answers(items, {}))))
-
-
 def percents(answer):
     return [f"{100 * value:.1f} %" for value in sorted(answer["probabilities"].values(), reverse=True)]
 
@@ -79,8 +73,8 @@ def test_two_models_answer_the_same_text(page, server, driver):
     names = [option.text for option in Select(page.find("#option-compare")).options]
     assert names == ["no other model", "second"]
     page.run(text="she ate")
-    [first] = answers_of(server, "first", "classification", "she ate")
-    [second] = answers_of(server, "second", "classification", "she ate")
+    [first] = answers_to(server, "first", "classification", "she ate")
+    [second] = answers_to(server, "second", "classification", "she ate")
     assert (page.texts("#answer h2"), page.texts(".bar-value")) == ([], percents(first))
     Select(page.find("#option-compare")).select_by_visible_text("second")  # asks at once
     page.wait(lambda: page.texts("#answer h2") == ["first", "second"])
@@ -156,7 +150,7 @@ def test_the_rows_of_a_file_are_answered(page, server, tmp_path):
         if error:
             assert (label, probability) == ("", "")
             continue
-        [answer] = answers_of(server, "first", "classification", text)
+        [answer] = answers_to(server, "first", "classification", text)
         assert label == answer["label"]
         assert float(probability) == pytest.approx(answer["probabilities"][label], abs=1e-5)
 
@@ -167,7 +161,7 @@ def test_the_columns_of_other_tasks(page, server, task, tmp_path):
     Select(page.find("#table select")).select_by_visible_text("a")
     page.answer_rows()
     header, *rows = rows_of(page.saved_file(tmp_path))
-    answers = answers_of(server, task, task, "she ate", "he was")
+    answers = answers_to(server, task, task, "she ate", "he was")
     if task == "regression":
         assert header == ["a", "b", "value"]
         assert [float(row[2]) for row in rows] == [pytest.approx(answer["value"], rel=1e-4) for answer in answers]
@@ -190,12 +184,8 @@ def test_pairs_and_files_without_names_of_columns(page, server, tmp_path):
         Select(select).select_by_visible_text(name)
     page.answer_rows()
     lines = page.saved_file(tmp_path).read_text().splitlines()
-    answers = answers_of(
-        server,
-        "bert",
-        "next_sentence",
-        *({"text_a": a, "text_b": b} for a, b in (("he ate", "so"), ("she was", "in paris"))),
-    )
+    pairs = [{"text_a": "he ate", "text_b": "so"}, {"text_a": "she was", "text_b": "in paris"}]
+    answers = answers_to(server, "bert", "next_sentence", *pairs)
     assert [line.split("\t")[:3] for line in lines] == [["1", "he ate", "so"], ["1", "she was", "in paris"]]
     found = [float(line.split("\t")[3]) for line in lines]
     assert found == [pytest.approx(answer["probability"], abs=1e-5) for answer in answers]

@@ -22,6 +22,7 @@ from bert_keras.prediction.containers import given_fields
 from bert_keras.prediction.network import Network
 from bert_keras.tasks import ability_of
 from bert_keras.tasks import predictor_of as class_of
+from bert_keras.tasks.graph.text_model import text_names
 
 TABLE = json.loads((pathlib.Path(__file__).parents[1] / "cases" / "answers.json").read_text(encoding="utf-8"))
 # The parts of an answer that the table has as lists of their values.
@@ -104,10 +105,6 @@ def rows_of(case):
     return [weights.get(token, nothing) for token in TABLE["tokens"]]
 
 
-def fields_of(settings):
-    return [*ability_of(settings["task"]).texts, *(["text_pair"] if settings.get("is_pair") else [])]
-
-
 def predictor_of(case):
     """Returns the predictor of a case, whose network is the table of its rows."""
     settings, table = settings_of(case), tf.constant(rows_of(case), tf.float32)
@@ -170,7 +167,7 @@ def found_in_node(folder):
     for case in TABLE["answers"]:
         settings = settings_of(case)
         network = {"task": settings["task"], "rows": rows_of(case)}
-        model = {"settings": settings, "fields": fields_of(settings), "network": network}
+        model = {"settings": settings, "fields": text_names(settings), "network": network}
         cases.append({"model": model, "item": case["item"], "options": case.get("options", {})})
     given = {"tokens": TABLE["tokens"], "limits": vars(Limits()), "texts": TABLE["texts"], "cases": cases}
     return run_node(

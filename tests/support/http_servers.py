@@ -1,7 +1,8 @@
-"""Servers on this machine that behave like a file server, and like Hugging Face."""
+"""Servers on this machine that behave like a static web host, a file server, and like Hugging Face."""
 
 import base64
 import contextlib
+import functools
 import hashlib
 import http.server
 import json
@@ -36,6 +37,23 @@ def _serving(handler):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def static_host(folder):
+    """Serves a folder as a static web host does. Yields its address, and the list of the paths that were asked for."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *arguments):
+            """Prints nothing."""
+
+    with _serving(functools.partial(Handler, directory=folder)) as address:
+        yield address, asked
 
 
 class FileServer:

@@ -1,9 +1,10 @@
-"""The page of a server as tests use it: models for every task, and what a user does in a browser."""
+"""The page of a server or of a web export as tests use it: models for every task, and what a user does in a browser."""
 
 import json
 import pathlib
 import time
 
+import pytest
 from fine_tuned_models import (
     FINE_TUNED,
     OF_ANSWERS,
@@ -16,6 +17,8 @@ from fine_tuned_models import (
     write_fine_tuned,
 )
 from known_models import random_model, write_model
+
+from bert_keras.serving.requests import body_of
 
 SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
 IMAGE = "<img src=x onerror=a>"
@@ -53,8 +56,14 @@ def write_models(folder):
     return folders
 
 
+def answers_to(server, name, task, *items, **options):
+    """Returns the answers of a model of a server to items, in JSON."""
+    [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
+    return json.loads(body_of(list(model.answers(items, options))))
+
+
 class Page:
-    """The page of a server of the models of `write_models`, and what a user does there."""
+    """The page at an address, such as a server of the models of `write_models`, and what a user does there."""
 
     def __init__(self, driver, url):
         self.driver, self.url = driver, url
@@ -135,3 +144,38 @@ class Page:
     def text_of(self, selector):
         [text] = self.texts(selector)
         return text
+
+
+def signed(weight):
+    size = f"{abs(weight):.3f}"
+    return size if size == "0.000" else ("\u2212" if weight < 0 else "+") + size
+
+
+def check_words(page, words, item, full=0.5):
+    """Compares the part Why? with the words of an answer."""
+    kinds = {
+        kind: [word for word in words if sign * word["weight"] >= 0.05 * full]
+        for kind, sign in (("supports", 1), ("opposes", -1))
+    }
+    for kind, of_kind in kinds.items():
+        assert page.texts(f"#why .text .{kind}") == [word["word"] for word in of_kind]
+    assert f"The full colour is a change of {full:g} or more in the " in page.text_of("#why")
+    has_carrier = any(abs(word["weight"]) >= 0.1 * full for word in words)
+    assert ("No single word carries this answer." in page.text_of("#why")) == (not has_carrier)
+    script = """return [...document.querySelectorAll("#why .text .why")].map(
+      (mark) => Number(getComputedStyle(mark).getPropertyValue("--share")))"""
+    shares = page.driver.execute_script(script)
+    assert shares == [pytest.approx(min(1, abs(word["weight"]) / full), abs=1e-4) for word in words]
+    assert page.texts("#why .text") == [item[field] for field in dict.fromkeys(word["field"] for word in words)]
+    assert [mark.get_attribute("title") for mark in page.driver.find_elements("css selector", "#why .text .why")] == [
+        signed(word["weight"]) for word in words
+    ]
+    sums = [signed(sum(max(0, sign * word["weight"]) for word in words) * sign) for sign in (1, -1)]
+    assert page.text_of("#why .sums") == f"Words for the answer add up to {sums[0]}, words against it to {sums[1]}."
+    strongest = sorted(words, key=lambda word: -abs(word["weight"]))[:8]
+    rows = [(word, value) for word in strongest if (value := signed(word["weight"])) != "0.000"]
+    assert page.texts("#why .bar-value") == [value for _, value in rows]
+    assert page.texts("#why .bar-name") == [
+        word["word"] + " in the second text" * (word["field"] == "text_pair") for word, _ in rows
+    ]
+    assert "Attention is not an explanation" in page.text_of("#why")

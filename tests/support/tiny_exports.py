@@ -13,19 +13,20 @@ from unittest import mock
 import numpy as np
 import pytest
 import tensorflow as tf
-from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for the tests)
+from fine_tuned_models import FINE_TUNED, random_classifier, write_fine_tuned  # noqa: F401 (for the tests)
 from known_models import random_model, randomise, small_config, write_model
 from rounding import assert_close
 
 from bert_keras import tasks
 from bert_keras.commands import export_model
 from bert_keras.export.checks import saved_model_check
+from bert_keras.export.checks.agreement import random_features
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.choices import PLACES, network_place
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.modeling import ReplacedTokenModel
+from bert_keras.modeling import BertModel, ReplacedTokenModel
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.tasks.graph.networks import IdsNetwork
 
@@ -36,6 +37,16 @@ PRETRAINED = {
     "next_sentence": (random_model, {"max_seq_length": 16}),
     "replaced_tokens": (lambda: randomise(ReplacedTokenModel(small_config())), {"max_seq_length": 16}),
     "vectors": (random_model, {"max_seq_length": 16, "pooling": "mean", "layer": -1}),
+}
+# Networks of one layer, by task, that converters treat in their own ways.
+NETWORKS = {
+    "fill_mask": lambda: random_model(num_hidden_layers=1),
+    # The exact gelu, which converters support as Erf but not as Erfc.
+    "vectors": lambda: randomise(
+        BertModel(small_config(num_hidden_layers=1, hidden_act="gelu_erf"), return_all_encoder_layers=True)
+    ),
+    # It reads from left to right.
+    "classification": lambda: random_classifier(3, num_hidden_layers=1, is_decoder=True),
 }
 
 
@@ -135,6 +146,17 @@ def write_network(network, folder, formats=FORMATS):
     (folder / network_place("web")).parent.mkdir()
     shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
     (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in formats}}))
+
+
+def assert_gives_outputs(run, network, *shape):
+    """Checks that a file gives the outputs of its network, in float32, for random inputs of a shape [B, T]."""
+    assert sorted(run.input_names) == sorted(network.input_names)
+    features = random_features(network, *shape, seed=3)
+    expected, found = network(features), run(features)
+    assert set(found) == set(expected)
+    for output, value in expected.items():
+        assert found[output].dtype == np.float32
+        np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
 
 
 def assert_alone_as_in_company(run, rounding):

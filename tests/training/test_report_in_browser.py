@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from browser import chromium
 
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.tasks.classification.data import ClassificationData
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.slow
 
 LONG = "a-label-without-blanks-" * 20
 SCRIPT = "<script>document.title = 'it ran'</script>"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(params=[2, 30, 3000])

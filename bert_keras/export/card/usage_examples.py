@@ -97,7 +97,8 @@ def example_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an example of each text that a model answers, a dict of JSON values; settings is its task.json."""
     if ability_of(settings["task"]).has_masks:
         return {"text": "Paris is the [MASK] of France."}
-    return {name: _TEXTS[name] for name in text_names(settings)}
+    # A task from outside the project may name its texts otherwise.
+    return {name: _TEXTS.get(name, _TEXTS["text"]) for name in text_names(settings)}
 
 
 def how_to_call(

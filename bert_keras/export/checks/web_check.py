@@ -1,6 +1,5 @@
 """Compares the JavaScript of a web export with Python, in Node."""
 
-import contextlib
 import json
 import logging
 import math
@@ -8,7 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.text.places import describe
@@ -20,6 +19,7 @@ from bert_keras.model_folder.exported import WEB_MODEL
 from bert_keras.prediction import open_model
 from bert_keras.prediction.containers import given_fields
 from bert_keras.prediction.predictor import Predictor
+from bert_keras.tasks.dry_run.findings import keeping_log
 
 log = logging.getLogger("bert_keras")
 
@@ -42,7 +42,7 @@ def compare_in_node(
         )
         return {}
     items = items_of(built_in_texts(settings))
-    with _quiet():
+    with keeping_log():  # the user neither opens nor asks this model
         predictor = open_model(export)
         expected, tokens = answers_of_python(predictor, items), tokens_of_python(predictor, items)
     web = export / PLACES["web"]
@@ -62,17 +62,6 @@ def compare_in_node(
         _, num_other = compare_answers(called, found, changed, math.inf, predictor.ranked)
         log.info("web: quantization changes %d of these %d answers", num_other, len(items))
     return {"answers": largest, "num_texts": len(items), "num_other": num_other}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Does not log what opening and asking a model says, because the user did neither."""
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
 
 
 def answers_of_python(

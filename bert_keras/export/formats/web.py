@@ -20,6 +20,7 @@ from bert_keras.model_folder.folder import EXPORT_FILE
 from bert_keras.prediction.arguments import Limits
 from bert_keras.storage import writing
 from bert_keras.tasks import ability_of, predictor_of
+from bert_keras.tasks.graph.text_model import text_names
 
 log = logging.getLogger("bert_keras")
 
@@ -73,7 +74,7 @@ def _write_page(source: Source, web: pathlib.Path) -> None:
     described = {
         "name": source.name,
         "route": f"/v1/{task.route}",
-        "fields": [*task.texts, *(["text_pair"] if settings.get("is_pair") else [])],
+        "fields": text_names(settings),
         "page": task.page,
         "settings": settings,
         "limits": dataclasses.asdict(Limits()),

@@ -1,6 +1,6 @@
 // The view of the attention: a layer, a grid of its heads, and the shares of one token. It needs no other view.
 
-import { make, percent, roving, share } from "./dom.js";
+import { barOf, make, percent, roving, share } from "./dom.js";
 
 const MOST_SHARES = 8;
 
@@ -97,15 +97,9 @@ function headView(tokens, rows, chosen) {
     title.textContent = `“${tokens[index].token}” attends to`;
     const order = row.map((value, other) => [value, other]).sort((one, other) => other[0] - one[0]);
     best.replaceChildren(
-      ...order.slice(0, MOST_SHARES).map(([value, other]) =>
-        make(
-          "li",
-          { className: "bar" },
-          make("span", { className: "bar-name", dir: "auto" }, tokens[other].token),
-          make("span", { className: "bar-value" }, percent(value)),
-          share(make("span", { className: "bar-line", ariaHidden: "true" }), value),
-        ),
-      ),
+      ...order
+        .slice(0, MOST_SHARES)
+        .map(([value, other]) => make("li", { className: "bar" }, barOf(tokens[other].token, percent(value), value))),
     );
   };
   const caption = make("figcaption", { className: "muted" }, "Each row is a token, each column a token that it attends to.");

@@ -1,9 +1,9 @@
 // Reads and writes tables of CSV and TSV. The rules are those of the programs, in bert_keras/storage/csv_rows.py.
 
 const DELIMITERS = [",", ";", "\t", "|"];
-const LINE_END = /\r\n|\r|\n/g;
+const LINE_END = /\r*\n|\r/g;
 // Excel takes the delimiter from such a first line.
-const SEPARATOR_LINE = /^"?sep=([^\r\n"])"?(?:\r\n|\r|\n|$)/i;
+const SEPARATOR_LINE = /^"?sep=([^\r\n"])"?(?:\r*\n|\r|$)/i;
 const COMMA_OUTSIDE_NUMBER = /(?<!\d),|,(?!\d)/;
 // Of the text in which the delimiter is looked for.
 const MOST_CHARS = 1 << 20;
@@ -100,7 +100,8 @@ function* split(text, delimiter, mayBeText, firstLine = 1, isTsv = false) {
     yield { line, cells: row.cells };
     width ||= row.cells.length;
     line += 1 + (text.slice(start, row.end).match(LINE_END)?.length ?? 0);
-    start = row.end + (text.startsWith("\r\n", row.end) ? 2 : 1);
+    LINE_END.lastIndex = row.end;
+    start = LINE_END.test(text) ? LINE_END.lastIndex : text.length;
   }
 }
 

@@ -52,6 +52,23 @@ export async function fillLater(place, load) {
   if (mine === place.newest) place.replaceChildren(view);
 }
 
+/** Returns the parts of a bar: a name, its value in words, and a line whose length is a number from 0 to 1. */
+export const barOf = (name, value, length) => [
+  make("span", { className: "bar-name", dir: "auto" }, name),
+  make("span", { className: "bar-value" }, value),
+  share(make("span", { className: "bar-line", ariaHidden: "true" }), length),
+];
+
+/** Returns a place that `show(place, number)` fills, first with number 0; if there are several names, a list of them, too. */
+export async function chooser(label, names, show) {
+  const place = make("div");
+  await show(place, 0);
+  if (names.length === 1) return place;
+  const options = names.map((name, value) => make("option", { value }, name));
+  const select = make("select", { onchange: () => show(place, Number(select.value)) }, options);
+  return make("div", {}, make("label", { className: "option" }, `${label} `, select), place);
+}
+
 export const errorView = ({ message }) => make("p", { className: "error", role: "alert" }, message);
 
 export const percent = (value) => `${(100 * value).toFixed(1)} %`;

@@ -2,7 +2,7 @@
 
 import * as backend from "./backend.js";
 import { attentionView } from "./attention.js";
-import { at, fillLater, make } from "./dom.js";
+import { at, chooser, fillLater, make } from "./dom.js";
 import { curlOf, requestView } from "./request.js";
 import { beginningOf } from "./tasks.js";
 import { tokensView } from "./tokens.js";
@@ -43,19 +43,14 @@ function explainPart(name) {
 }
 
 /** Returns the view of one item. If there are more items or models, it has a list to choose from. */
-async function chosenView({ models, items }, viewOf) {
+function chosenView({ models, items }, viewOf) {
   const choices = models.flatMap((model) => items.map((item, number) => ({ model, item, number })));
   const nameOf = ({ model, item, number }) => {
     const text = `text ${number + 1} of ${items.length}: ${beginningOf(item[model.fields[0]])}`;
     return [models.length > 1 && model.name, items.length > 1 && text].filter(Boolean).join(", ");
   };
-  const place = make("div");
-  const show = ({ model, item }) => fillLater(place, () => viewOf(model, item));
-  await show(choices[0]);
-  if (choices.length === 1) return place;
-  const options = choices.map((choice, value) => make("option", { value }, nameOf(choice)));
-  const select = make("select", { onchange: () => show(choices[select.value]) }, options);
-  return make("div", {}, make("label", { className: "option" }, "Show ", select), place);
+  const show = (place, number) => fillLater(place, () => viewOf(choices[number].model, choices[number].item));
+  return chooser("Show", choices.map(nameOf), show);
 }
 
 async function attentionOf(model, item) {

@@ -1,18 +1,14 @@
 // The view of the tokens: how the tokenizer cut the texts. A token with the pointer or the focus marks its characters.
 
-import { make, roving, slicer } from "./dom.js";
+import { chooser, make, roving, slicer } from "./dom.js";
 
 const MOST_TOKENS = 600;
 
 /** Returns the view of an item's sequences. */
 export function tokensView(sequences, item) {
-  const place = make("div");
-  const choose = (number) => place.replaceChildren(...sequenceView(sequences[number].tokens, textsOf(item, number)));
-  choose(0);
-  if (sequences.length === 1) return place;
-  const names = sequences.map((_, number) => make("option", { value: number }, `${number + 1} of ${sequences.length}`));
-  const select = make("select", { onchange: () => choose(Number(select.value)) }, names);
-  return make("div", {}, make("label", {}, "Sequence ", select), place);
+  const names = sequences.map((_, number) => `${number + 1} of ${sequences.length}`);
+  const show = (place, number) => place.replaceChildren(...sequenceView(sequences[number].tokens, textsOf(item, number)));
+  return chooser("Sequence", names, show);
 }
 
 /** Returns the texts of a sequence by field; each choice of a list has its own sequence. */

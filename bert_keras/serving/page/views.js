@@ -1,6 +1,6 @@
 // The answer to each task: a function of the answers and the request that returns elements.
 
-import { make, marked, percent, share, slicer } from "./dom.js";
+import { barOf, make, marked, percent, share, slicer } from "./dom.js";
 import { plainValues } from "./tasks.js";
 
 const MOST_BARS = 12;
@@ -78,13 +78,7 @@ export function ranked({ labels }, probabilities) {
 /** Returns a list of names with bars; long lists show their rest on a button. `shown` gives the text of a value. */
 function bars(entries, isChosen, shown = ([, value]) => percent(value)) {
   const row = (entry) =>
-    make(
-      "li",
-      { className: isChosen(entry) ? "bar chosen" : "bar" },
-      make("span", { className: "bar-name", dir: "auto" }, entry[0]),
-      make("span", { className: "bar-value" }, shown(entry)),
-      share(make("span", { className: "bar-line", ariaHidden: "true" }), entry[1]),
-    );
+    make("li", { className: isChosen(entry) ? "bar chosen" : "bar" }, barOf(entry[0], shown(entry), entry[1]));
   const list = make("ul", { className: "bars" }, entries.slice(0, MOST_BARS).map(row));
   if (entries.length <= MOST_BARS) return list;
   const showAll = () => {
@@ -160,19 +154,10 @@ function entityView({ answers: [{ text, entities }], model }) {
 
 function maskView({ answers: [{ masks, best }], fill }) {
   const columns = masks.map((guesses, number) => {
-    const rows = guesses.map(({ token, probability, sentence }) =>
-      make(
-        "li",
-        {},
-        make(
-          "button",
-          { type: "button", className: "bar guess", onclick: () => fill("text", sentence) },
-          make("span", { className: "bar-name", dir: "auto" }, token),
-          make("span", { className: "bar-value" }, percent(probability)),
-          share(make("span", { className: "bar-line", ariaHidden: "true" }), probability),
-        ),
-      ),
-    );
+    const rows = guesses.map(({ token, probability, sentence }) => {
+      const use = { type: "button", className: "bar guess", onclick: () => fill("text", sentence) };
+      return make("li", {}, make("button", use, barOf(token, percent(probability), probability)));
+    });
     const title = masks.length > 1 ? [make("h3", {}, `[MASK] ${number + 1} of ${masks.length}`)] : [];
     return make("div", {}, ...title, make("ol", { className: "bars" }, rows));
   });

@@ -61,9 +61,9 @@ export function windowStarts(numTokens, room, stride) {
   return starts;
 }
 
-/** Returns the softmax of a few logits. */
+/** Returns the softmax of logits. There may be as many as words, too many for arguments of a function. */
 export function softmax(logits) {
-  const most = Math.max(...logits);
+  const most = logits.reduce((one, other) => Math.max(one, other));
   const powers = Array.from(logits, (logit) => Math.exp(logit - most));
   const total = powers.reduce((sum, power) => sum + power, 0);
   return powers.map((power) => power / total);

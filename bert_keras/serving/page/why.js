@@ -1,6 +1,6 @@
 // The view of the words that carry an answer: shaded in their texts, their sums, and the strongest in a list.
 
-import { make, marked, share } from "./dom.js";
+import { barOf, chooser, make, marked, share } from "./dom.js";
 import { ranked } from "./views.js";
 
 const MOST_WORDS = 8;
@@ -46,13 +46,9 @@ export async function whyView(model, item, load) {
   if (!model.options.includes("why")) return make("p", {}, NEEDS_SERVER);
   const explained = (EXPLAINED[model.task] ?? EXPLAINED.classification)(await load(), model);
   if (!explained.length) return make("p", { className: "muted" }, "The model found nothing in this text.");
-  const place = make("div");
-  const show = (number) => place.replaceChildren(...wordsView(...explained[number], item, SCALES[model.task] ?? OF_PROBABILITY));
-  show(0);
-  if (explained.length === 1) return place;
-  const options = explained.map(([name], value) => make("option", { value }, name));
-  const select = make("select", { onchange: () => show(Number(select.value)) }, options);
-  return make("div", {}, make("label", { className: "option" }, "Explain ", select), place);
+  const scale = SCALES[model.task] ?? OF_PROBABILITY;
+  const names = explained.map(([name]) => name);
+  return chooser("Explain", names, (place, number) => place.replaceChildren(...wordsView(...explained[number], item, scale)));
 }
 
 function wordsView(name, words, item, { full, of }) {
@@ -66,15 +62,10 @@ function wordsView(name, words, item, { full, of }) {
   const strongest = [...words].sort((one, other) => Math.abs(other.weight) - Math.abs(one.weight)).slice(0, MOST_WORDS);
   const inSecond = () => make("small", { className: "muted" }, " in the second text");
   // A word that is shown as 0.000 says nothing.
-  const rows = strongest.filter(({ weight }) => Number(Math.abs(weight).toFixed(3))).map(({ word, weight, field }) =>
-    make(
-      "li",
-      { className: weight < 0 ? "bar opposing" : "bar" },
-      make("span", { className: "bar-name", dir: "auto" }, word, field === fields[1] ? inSecond() : []),
-      make("span", { className: "bar-value" }, signed(weight)),
-      share(make("span", { className: "bar-line", ariaHidden: "true" }), shareOf(weight)),
-    ),
-  );
+  const rows = strongest.filter(({ weight }) => Number(Math.abs(weight).toFixed(3))).map(({ word, weight, field }) => {
+    const name = [word, ...(field === fields[1] ? [inSecond()] : [])];
+    return make("li", { className: weight < 0 ? "bar opposing" : "bar" }, barOf(name, signed(weight), shareOf(weight)));
+  });
   const key = [
     [share(make("mark", { className: "why supports" }, "for the answer"), 0.7), ` add up to ${signed(sum(1))}, `],
     [share(make("mark", { className: "why opposes" }, "against it"), 0.7), ` to ${signed(sum(-1))}.`],

@@ -137,9 +137,7 @@ class TokenizerFiles:
             value = int(value)
         if value is None or type(value) is int and value >= _UNKNOWN_LENGTH:
             return None
-        if type(value) is not int or value < 1:
-            raise Mistake("{}: {} is {}, but must be a whole number above 0; correct it", file, key, json.dumps(value))
-        return Fact(value, file)
+        return Fact(json_files.check_whole(value, file, key), file)
 
     @functools.cached_property
     def has_token_types(self) -> Fact:

@@ -1,7 +1,6 @@
 """Reads a tokenizer.json, in which the package tokenizers stores a vocabulary and all rules of a tokenizer."""
 
 import functools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -60,10 +59,7 @@ class TokenizerJson:
     def longest_word(self) -> int:
         """The maximum number of characters in a word that is split."""
         found = self.model.get(LONGEST_WORD, LONGEST_WORD_OF_OTHERS)
-        if type(found) is not int or found < 1:
-            message = "{}: {} is {}, but must be a whole number above 0; correct it"
-            raise Mistake(message, self.file, LONGEST_WORD, json.dumps(found))
-        return found
+        return json_files.check_whole(found, self.file, LONGEST_WORD)
 
     @property
     def added(self) -> Sequence[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import codecs
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -62,14 +61,12 @@ class Tokens(list[str]):
         if not self._file:
             return None
         folder = paths.parent(self._file)
-        found = json_files.read_optional_object(paths.join(folder, TOKENIZER_CONFIG)).get(LONGEST_WORD)
-        if found is None and (tokenizer := TokenizerJson.of_folder(folder)):
-            found = tokenizer.longest_word
-        if found is not None and (type(found) is not int or found < 1):
-            raise Mistake(
-                "{}: {} is {}, but must be a whole number above 0; correct it", folder, LONGEST_WORD, json.dumps(found)
-            )
-        return found
+        file = paths.join(folder, TOKENIZER_CONFIG)
+        found = json_files.read_optional_object(file).get(LONGEST_WORD)
+        if found is not None:
+            return json_files.check_whole(found, file, LONGEST_WORD)
+        tokenizer = TokenizerJson.of_folder(folder)
+        return tokenizer and tokenizer.longest_word
 
 
 def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> Tokens:

@@ -75,7 +75,7 @@ function fillMasks(model, { text }, encoded, outputs, { top_k: topK, candidates 
   const number = Math.min(topK ?? ids?.length ?? model.settings.top_k, ids?.length ?? size);
   const parts = text.split(MASK);
   const masks = Array.from({ length: dims[1] }, (_, row) => {
-    const probabilities = softmaxOf(data.subarray(row * size, (row + 1) * size));
+    const probabilities = softmax(data.subarray(row * size, (row + 1) * size));
     const best = (ids ?? [...probabilities.keys()]).sort((a, b) => probabilities[b] - probabilities[a]);
     const before = parts.slice(0, row + 1).join(MASK);
     const after = parts.slice(row + 1).join(MASK);
@@ -86,14 +86,6 @@ function fillMasks(model, { text }, encoded, outputs, { top_k: topK, candidates 
   });
   const best = masks.reduce((sentence, [guess], row) => append(model, sentence, guess.token) + parts[row + 1], parts[0]);
   return { text, masks, best };
-}
-
-/** Returns the softmax of a long row. */
-function softmaxOf(logits) {
-  const most = logits.reduce((one, other) => Math.max(one, other));
-  const powers = Float64Array.from(logits, (logit) => Math.exp(logit - most));
-  const total = powers.reduce((sum, power) => sum + power, 0);
-  return powers.map((power) => power / total);
 }
 
 /** Appends a token to a sentence; one that continues a word loses its "##" and the space before it. */

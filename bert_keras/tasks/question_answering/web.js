@@ -1,6 +1,6 @@
 /** Question answering in the browser: windows of a context, and the best answers of all windows; see web_answers.js. */
 
-import { checkText, join, tokensOf, windowStarts } from "./web_sequences.js";
+import { checkText, join, softmax, tokensOf, windowStarts } from "./web_sequences.js";
 import { codePoints, textOf } from "./tokenizer.js";
 
 // The score of no answer if no window has one, as in the original BERT.
@@ -151,11 +151,8 @@ function distinct(spans, null_, textOfSpan, settings) {
 
 /** Adds the softmax of the summed logits. */
 function withProbabilities(found) {
-  const scores = found.map(({ logits }) => logits[0] + logits[1]);
-  const most = Math.max(...scores);
-  const powers = scores.map((score) => Math.exp(score - most));
-  const total = powers.reduce((sum, power) => sum + power, 0);
-  return found.map((each, number) => ({ ...each, probability: powers[number] / total }));
+  const probabilities = softmax(found.map(({ logits }) => logits[0] + logits[1]));
+  return found.map((each, number) => ({ ...each, probability: probabilities[number] }));
 }
 
 /** Returns a function from a span to its {text, start, end} in the context. */
