@@ -13,6 +13,7 @@ import pytest
 from bert_keras.cli import console as module
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import run_main
+from bert_keras.commands import evaluate_predictions
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
@@ -93,6 +94,13 @@ def test_results_that_cannot_be_written_are_a_mistake(monkeypatch, capsys, error
     monkeypatch.setattr(sys, "stdout", Failing("flush", error))
     assert run_main(lambda argv: print("result"), ["p.py"]) == status
     assert capsys.readouterr().err.startswith(shown)
+
+
+def test_programs_that_write_texts_start_without_standard_output(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "argv", ["evaluate_predictions.py", "--help"])
+    with pytest.raises(SystemExit, match="^0$"):
+        evaluate_predictions.run_program()
 
 
 def test_a_full_disk_is_a_mistake_with_the_name_of_the_file(capsys):

@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from absl import flags
 
@@ -160,6 +160,14 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
         print(f"{pathlib.Path(argv[0]).name}: {as_started(message)}", file=Messages("stderr"))
         Messages("stderr").flush()
     return status
+
+
+def as_program(main: Callable[[list[str]], object], writes_texts: bool = False) -> NoReturn:
+    """Runs an entry point from the command line; `writes_texts`: standard output is UTF-8 whatever the system does."""
+    open_streams()
+    if writes_texts:
+        cast(Any, sys.stdout).reconfigure(encoding="utf-8")
+    sys.exit(run_main(main, sys.argv))
 
 
 def programs_dir() -> str:

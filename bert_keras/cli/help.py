@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-from collections.abc import Iterable
 from typing import Any
 
 from absl import flags
@@ -34,7 +33,8 @@ def help_of(values: flags.FlagValues, is_full: bool) -> str:
     for title, members in groups.items():
         shown = [flag for flag in sorted(members, key=_place) if is_full or not _is_rare(flag)]
         left += [flag.name for flag in members if flag not in shown]
-        text += f"\n{title}:\n{_lines(shown, is_full)}" if shown else ""
+        lines = [_wrapped(_described(flag, is_full), "  ", "      ") + "\n" for flag in shown]
+        text += f"\n{title}:\n{''.join(lines)}" if shown else ""
     if is_full:
         return f"{text}\nabsl.flags:\n{flags.FlagValues().get_help('  ')}"
     more = f", and has other flags: {', '.join(left)}" if left else " about them."
@@ -47,10 +47,6 @@ def _is_rare(flag: Any) -> bool:
 
 def _place(flag: Any) -> tuple[bool, int]:
     return _is_rare(flag), _FIRST.index(flag.name) if flag.name in _FIRST else len(_FIRST)
-
-
-def _lines(members: Iterable[Any], is_full: bool) -> str:
-    return "".join(_wrapped(_described(flag, is_full), "  ", "      ") + "\n" for flag in members)
 
 
 def _described(flag: Any, is_full: bool) -> str:

@@ -12,11 +12,9 @@ scripts. The exit status is 1 if a value is refused or the answers differ.
 import dataclasses
 import functools
 import os
-import sys
-from typing import Any, cast
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import make_flags, read_flags, setting
@@ -63,7 +61,4 @@ def main(argv: list[str]) -> None:
         raise Mistake("{} answers otherwise here; report it with the text that differs", folders[0])
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    cast(Any, sys.stdout).reconfigure(encoding="utf-8")  # not the default of every system, for files and pipes
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main, writes_texts=True)

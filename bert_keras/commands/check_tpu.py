@@ -10,17 +10,17 @@ memory of a chip, its operations and the bytes that it exchanges go to standard 
 figures allow. The program does not run the step, so it checks neither the numbers nor the time.
 """
 
+import functools
 import importlib.util
 import logging
 import os
-import sys
 import time
 from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.engine.distribution.tpu_step_time import CHIPS, PASSES, cost_of, predict
 from bert_keras.mistakes import Mistake
@@ -255,6 +255,4 @@ def features_of(settings: dict[str, Any], part: int, num_parts: int) -> dict[str
     return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main)

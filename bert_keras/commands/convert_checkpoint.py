@@ -12,13 +12,13 @@ only after the program has read it back: every weight must have the same bits, a
 input must agree to within 1e-5.
 """
 
-import sys
+import functools
 from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.cli.model_list import print_models
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
@@ -74,6 +74,4 @@ def main(argv: list[str]) -> float | str | None:
     return download(values, console) if values.download is not None else convert(values)
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main)

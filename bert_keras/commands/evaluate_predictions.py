@@ -10,15 +10,15 @@ The last form is that of SQuAD's official scripts; for MLQA's, add the language 
 standard output, everything else to standard error.
 """
 
+import functools
 import json
-import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.mistakes import Mistake
 from bert_keras.storage.checks import check_ending, check_output_file
 from bert_keras.storage.writing import write_text
@@ -140,8 +140,4 @@ def _take_official_arguments(flag_values: flags.FlagValues, arguments: Sequence[
         flag_values.json = True  # as the official scripts do
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    # Some systems do not write UTF-8 into a file or a pipe by default.
-    cast(Any, sys.stdout).reconfigure(encoding="utf-8")
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main, writes_texts=True)

@@ -10,11 +10,10 @@ TensorFlow and tensorflow-text, the other formats with their own runtimes, the p
 """
 
 import functools
-import sys
 from typing import Any
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import run_main
+from bert_keras.cli.flags import as_program
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.export.settings import Export
 from bert_keras.settings.fields import program_flags
@@ -36,7 +35,5 @@ def main(argv: list[str], hides_gpus: bool = False) -> dict[str, Any]:
     return run(settings)
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    # The processes that convert and check run on the CPU, so the timings must be those of the CPU.
-    sys.exit(run_main(functools.partial(main, hides_gpus=True), sys.argv))
+# The processes that convert and check run on the CPU, so the timings must be those of the CPU.
+run_program = functools.partial(as_program, functools.partial(main, hides_gpus=True))

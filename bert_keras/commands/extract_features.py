@@ -7,21 +7,19 @@
 The input has one text a line, or two with " ||| " between them. The output has one entry a line, also for blank lines.
 """
 
-import contextlib
 import dataclasses
+import functools
 import glob
 import logging
 import os
-import sys
 from typing import Any
 
-import rich.console
 from absl import flags
 
 from bert_keras import prediction
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.cli.progress import Progress, ProgressBar
+from bert_keras.cli.flags import as_program, given_flags, parse, require
+from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake, several
 from bert_keras.prediction.arguments import Limits, answer_precision, parse_layers
@@ -81,10 +79,7 @@ def main(argv: list[str]) -> None:
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("input_file", "output_file", "init_checkpoint"))
-    _extract(values, open_console(stderr=True))
-
-
-def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
+    console = open_console(stderr=True)
     settings, files = read_flags(Extraction, values), read_flags(ModelSettings, values)
     # None: the last four layers, or all layers of a smaller model.
     layers = parse_layers(settings.layers) if "layers" in given_flags(values) else None
@@ -110,7 +105,7 @@ def _extract(values: flags.FlagValues, console: rich.console.Console) -> None:
     )
     check_output_file(settings.output_file, "output_file", _files_of_model(settings.init_checkpoint, extractor))
     with (
-        ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
+        progress_on(console) as progress,
         open_feature_file(settings.output_file, output_format, extractor.layers, settings.pooling) as write,
     ):
         progress.start("extracting", num_lines, "lines")
@@ -145,6 +140,4 @@ def _strategy(values: flags.FlagValues) -> Any:
     return None if strategy is tf.distribute.get_strategy() else strategy
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main)

@@ -12,16 +12,17 @@ between its texts; for question answering, the question comes first, then the te
 """
 
 import dataclasses
+import functools
 import itertools
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, LimitSettings, answer_precision
@@ -144,7 +145,4 @@ def _open(values: flags.FlagValues, model: Any) -> Any:
     return predictor_of(values.task)(model, config_file=values.bert_config_file, **options)
 
 
-def run_program() -> None:
-    """Runs the program."""
-    cast(Any, sys.stdout).reconfigure(encoding="utf-8")  # not the default of every system, for files and pipes
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main, writes_texts=True)

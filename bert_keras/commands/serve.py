@@ -13,6 +13,7 @@ goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
 
 import concurrent.futures
 import dataclasses
+import functools
 import logging
 import os
 import signal
@@ -24,7 +25,7 @@ from typing import Any, NoReturn
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.served_models import define_served_models, folders_by_name, read_token
 from bert_keras.cli.server_address import hosts_of, listen, open_port
 from bert_keras.cli.start import start_tensorflow
@@ -144,6 +145,4 @@ def end_at_once(*_: object) -> NoReturn:
     os._exit(0)
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main)

@@ -12,10 +12,9 @@ The same command continues what was interrupted.
 import dataclasses
 import functools
 import pathlib
-import sys
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.data_prep import sample
 from bert_keras.mistakes import Mistake
 from bert_keras.programs.command import naming_classifier
@@ -59,6 +58,4 @@ def main(argv: list[str]) -> None:
         trial.run(is_asked=not given.yes)
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+run_program = functools.partial(as_program, main)

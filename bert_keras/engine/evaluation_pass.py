@@ -5,7 +5,6 @@ A pass is a generator, which yields None before each batch and its result at las
 
 import dataclasses
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.cli.progress import Progress
 from bert_keras.engine.distribution.devices import distribute
 from bert_keras.engine.distribution.replicas import graph_function, local_values, sum_over_replicas
 from bert_keras.engine.input.feature_batches import LENGTH_STEP, prediction_batches
@@ -22,9 +22,6 @@ from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
-
-_SECONDS_BETWEEN_LINES = 10.0
-
 
 # The outputs of a network for features.
 Infer = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
@@ -144,7 +141,8 @@ class Inference:
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
         step = length_step(num_tokens, is_compiled=True) if self._is_compiled else 1
         batches, order = prediction_batches(features, self._batch_size, self._is_trimmed, step)
-        collected, started, row = {}, time.monotonic(), 0
+        collected, row, progress = {}, 0, Progress()
+        progress.start("predicting", num_rows, "sequences")
         iterator = iter(distribute(self._strategy, batches))
         while row < num_rows:
             yield None
@@ -157,9 +155,7 @@ class Inference:
                     collected[name] = np.empty((num_rows, *values.shape[1:]), np.float32)
                 collected[name][rows] = values
             row += len(rows)
-            if time.monotonic() - started > _SECONDS_BETWEEN_LINES:
-                log.info("predicted %s of %s sequences", f"{row:,}", f"{num_rows:,}")
-                started = time.monotonic()
+            progress.advance(len(rows))
         yield collected
 
     def _next_outputs(self, iterator: Iterator[dict[str, Any]]) -> dict[str, tf.Tensor]:

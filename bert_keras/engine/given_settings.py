@@ -21,24 +21,20 @@ _DEVICES = {field.name for field in setting_fields(Devices)}
 _ACTIONS = {"do_train", "do_eval", "do_predict"}
 
 
-def over_run_config(settings: S, program: str) -> S:
-    """Returns the settings over those of `run_config`, except those of devices.
+def over_run(settings: S, program: str) -> S:
+    """Returns the settings over those of `run_config`, or without training over those of the run in the output folder.
+
+    Settings of devices stay.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: another program wrote the file, or it has a setting that this program does not know or accept.
+        ValueError: another program wrote the file or the folder, or it has a setting that this program does not know or
+            accept.
     """
-    return _over_file(settings, settings.run_config, program) if settings.run_config else settings
-
-
-def over_run(settings: S, program: str) -> S:
-    """Returns the settings over those of `run_config`; without training, over those of the run in the output folder.
-
-    For what is raised, see `over_run_config`; the folder of another program is refused, too.
-    """
-    settings = over_run_config(settings, program)
+    if settings.run_config:
+        return _over_file(settings, settings.run_config, program)
     path = settings.output_dir and join(settings.output_dir, RUN_CONFIG)
-    if not path or settings.do_train or settings.run_config or not is_file(path):
+    if not path or settings.do_train or not is_file(path):
         return settings
     # The actions of the earlier command are not those of this one.
     RunDir(settings.output_dir, program)  # refuses the folder of another program

@@ -29,19 +29,11 @@ class LossScale:
 
     def update(self, is_finite: tf.Tensor) -> None:
         """Updates the scale after a step; `is_finite` is a bool scalar."""
-        old = self.value.read_value(), self._good_steps.read_value()
-        value, good_steps = after_step(*old, is_finite, self._steps_to_growth)
-        self.value.assign(value)
-        self._good_steps.assign(good_steps)
-
-
-def after_step(scale: Any, good_steps: Any, is_finite: Any, steps_to_growth: int) -> tuple[Any, Any]:
-    """Returns the scale after a step, and the number of steps without an overflow since it last changed."""
-    counted = good_steps + 1
-    is_growing = is_finite & (counted >= steps_to_growth)
-    grown = ops.where(is_growing, ops.minimum(scale * 2.0, _HIGHEST), scale)
-    scale = ops.where(is_finite, grown, ops.maximum(scale / 2.0, _LOWEST))
-    return scale, ops.where(is_finite & ~is_growing, counted, ops.zeros_like(counted))
+        scale, counted = self.value.read_value(), self._good_steps.read_value() + 1
+        is_growing = is_finite & (counted >= self._steps_to_growth)
+        grown = tf.where(is_growing, tf.minimum(scale * 2.0, _HIGHEST), scale)
+        self.value.assign(tf.where(is_finite, grown, tf.maximum(scale / 2.0, _LOWEST)))
+        self._good_steps.assign(tf.where(is_finite & ~is_growing, counted, 0))
 
 
 def without_skipped(result: dict[str, Any], scale: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import importlib
 import inspect
 import logging
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ import rich.console
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
@@ -108,7 +107,7 @@ class Program:
 
     def run_program(self) -> None:
         """Runs the program from the command line."""
-        sys.exit(run_main(self.main, sys.argv))
+        as_program(self.main)
 
     def define_flags(self) -> flags.FlagValues:
         """Returns the flags of the program."""

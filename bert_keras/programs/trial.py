@@ -56,7 +56,10 @@ class Trial:
                 self.file,
                 other,
             ) from mistake
-        data = read_data(settings)
+        from bert_keras.tasks.classification.data import read_classification_data  # --help does not need it
+
+        with keeping_log():  # `show_files` has shown it
+            data = read_classification_data(settings, None)
         num_steps = min(_STEPS, -(-len(data.train) * _EPOCHS // _BATCH_SIZE))
         self._ask(len(data.train), len(data.dev), num_steps, is_asked)
         settings, _ = command.read([command.name, *flags, f"--max_steps={num_steps}"])
@@ -154,11 +157,3 @@ class Trial:
         if is_cut:
             words = [*again, "--doc_stride=64", f"--output_dir={name}_windows"]
             yield "Some texts are cut. Read them to their ends:", words
-
-
-def read_data(settings: Any) -> Any:
-    """Returns the `ClassificationData` of a run."""
-    from bert_keras.tasks.classification.data import read_classification_data  # --help does not need it
-
-    with keeping_log():  # `show_files` has shown it
-        return read_classification_data(settings, None)

@@ -137,13 +137,16 @@ class Checkpoints:
             for name in names:
                 paths.remove(self.file(name))
 
-    def _names(self, pattern: str) -> list[str]:
-        """Returns the names in the folder that match a pattern, without hidden ones."""
+    def names(self) -> list[str]:
+        """Returns the names in the folder; none if it does not exist."""
         try:
-            names = paths.list_dir(self.path)
+            return paths.list_dir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [name for name in fnmatch.filter(names, pattern) if name[0] != "."]
+
+    def _names(self, pattern: str) -> list[str]:
+        """Returns the names in the folder that match a pattern, without hidden ones."""
+        return [name for name in fnmatch.filter(self.names(), pattern) if name[0] != "."]
 
     def _steps(self) -> list[int]:
         # The index is the last file of a checkpoint to appear.

@@ -145,10 +145,6 @@ class RunDir(Checkpoints):
         has_files = self._steps() or self.within(MODEL_DIR).latest_step() or paths.exists(self.file(TRIES_FILE))
         return bool(has_files or self.state["has_saved"] or self.state["end"])
 
-    def names(self) -> list[str]:
-        """Returns the names in the folder; none if it does not exist."""
-        return paths.list_dir(self.path) if paths.is_dir(self.path) else []
-
     def discard_start(self, before: Collection[str]) -> None:
         """Removes what a start that was refused has written; `before` are the names that were there.
 

@@ -124,7 +124,8 @@ def run(task, output_dir, callbacks=NO_CALLBACKS, **given):
     usual |= {"iterations_per_loop": 1, "output_dir": output_dir}
     if not given.get("do_train", True):
         usual = {"output_dir": output_dir, "do_eval": task.eval_features is not None}
-    opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
+    given = {"eval_batch_size": 10, **usual, **given}
+    opened = open_run(**{name: value for name, value in given.items() if value is not None})
     console = open_console()
     return FineTuning(task, opened, strategy_of(opened.settings), console, callbacks).execute().metrics
 

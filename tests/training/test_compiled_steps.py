@@ -2,10 +2,12 @@
 
 import functools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
+from lookup_loss import LookupLoss
 from machines import SAPPHIRE_RAPIDS
 from pretraining_runs import assert_continues, make_files, run
 from states import assert_bit_equal, state_of
@@ -145,9 +147,22 @@ def operations_of(function):
     return {node.op for graph in metadata.partition_graphs for node in graph.node}
 
 
+class DenseLoss(LookupLoss):
+    """A loss of products with a bias and an activation between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)])
+
+    def numerators(self, features, dropout_seed=None):
+        return super().numerators({"input_ids": tf.cast(features["input_ids"], tf.float32)})
+
+
 def test_xla_compiles_operations_only_in_steps_that_ask_for_it():
+    batches = iter(in_parts(tf.data.Dataset.from_tensors({"input_ids": [[1, 2, 3], [4, 5, 6]]}).repeat()))
     for is_compiled in (None, "fusible"):
-        trainer, batches = make_trainer(is_compiled), iter(make_batches())
+        adam = AdamWeightDecay(LearningRateSchedule(1e-2, 100))
+        trainer = TensorFlowTrainer(DenseLoss(), adam, tf.distribute.get_strategy(), 7, is_compiled=is_compiled)
         operations = operations_of(functools.partial(trainer.train, batches, tf.constant(2)))
         assert ("_XlaRun" in operations) == (is_compiled == "fusible")
         assert "_FusedMatMul" in operations or "_MklNativeFusedMatMul" in operations

@@ -108,9 +108,11 @@ def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_confi
 
 
 def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messages):
-    monkeypatch.setattr("bert_keras.engine.evaluation_pass._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("bert_keras.cli.progress.Progress.seconds_between", 0.0)
     outputs_of(make_model(lambda: ClassifierModel(tiny_config, 3)), make_features())
-    assert messages == [f"predicted {number} of 7 sequences" for number in (3, 6, 7)]
+    assert [message.partition(" (")[0] for message in messages] == [
+        f"predicting: {number} of 7 sequences" for number in (3, 6, 7)
+    ]
 
 
 def test_inference_is_freed_without_a_search_for_garbage(tiny_config):

@@ -75,7 +75,7 @@ def flags_of(kind, folder, starts):
     start = starts[kind == "few_shot"]
     given = {"train_file": path, "eval_file": path, "init_checkpoint": start, "max_seq_length": 12}
     given |= {} if kind in PROGRAMS else {"kind": kind}
-    return given | ({} if kind == "few_shot" else {"max_steps": 2, "eval_batch_size": 8}) | flags
+    return given | ({"contrastive_epochs": 1} if kind == "few_shot" else {"max_steps": 2}) | flags
 
 
 @pytest.fixture(scope="module", params=KINDS)

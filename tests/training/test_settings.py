@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bert_keras.engine.given_settings import completed, over_run, over_run_config
+from bert_keras.engine.given_settings import completed, over_run
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import EvaluatedSettings, values_of
 
@@ -53,7 +53,7 @@ def test_the_number_of_cores_is_known_only_where_it_was_given():
 def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
     stored = {"learning_rate": [1e-5, 2e-5], "train_batch_size": 16, "seed": 7, "do_train": True, "freeze_layers": None}
     path = write_config(tmp_path / "config.json", stored)
-    values = over_run_config(parsed("--seed=8", f"--run_config={path}"), "run_made_up")
+    values = over_run(parsed("--seed=8", f"--run_config={path}"), "run_made_up")
     assert (values.learning_rate, values.train_batch_size) == ((1e-5, 2e-5), (16,))
     assert (values.seed, values.do_train, values.freeze_layers) == (8, True, None)
 
@@ -70,15 +70,15 @@ def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
 def test_settings_that_do_not_fit_are_refused(tmp_path, settings, message):
     path = write_config(tmp_path / "config.json", settings)
     with pytest.raises(ValueError, match=message):
-        over_run_config(parsed(f"--run_config={path}"), "run_made_up")
+        over_run(parsed(f"--run_config={path}"), "run_made_up")
 
 
 def test_settings_of_another_program_are_refused(tmp_path):
     path = write_config(tmp_path / "config.json", {}, "run_squad")
     with pytest.raises(ValueError, match=r"config.json is from run_squad; give one from run_made_up"):
-        over_run_config(parsed(f"--run_config={path}"), "run_made_up")
+        over_run(parsed(f"--run_config={path}"), "run_made_up")
     with pytest.raises(FileNotFoundError):
-        over_run_config(parsed(f"--run_config={tmp_path / 'none.json'}"), "run_made_up")
+        over_run(parsed(f"--run_config={tmp_path / 'none.json'}"), "run_made_up")
 
 
 def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(tmp_path, messages):

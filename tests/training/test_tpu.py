@@ -188,7 +188,8 @@ def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(start, tmp_path, mo
     # The only device of the tests acts as a TPU.
     monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
     assert is_tpu(tf.distribute.get_strategy())
-    run(MadeUp(does_predict=True), tmp_path / "run", init_checkpoint=start, num_train_epochs=1, do_predict=True)
+    flags = {"init_checkpoint": start, "num_train_epochs": 1, "do_predict": True, "eval_batch_size": 8}
+    run(MadeUp(does_predict=True), tmp_path / "run", **flags)
     assert set(shapes) == {(True, (8, 8)), (False, (8, 8))}
 
 
