@@ -89,14 +89,14 @@ def _purpose(source: Source, places: Mapping[str, str]) -> Iterator[str]:
 
 def _data(run: Mapping[str, Any]) -> Iterator[str]:
     settings, facts = run["settings"], run["facts"]
+    share = settings.get("eval_share")
     told = [settings[name] for name in ("task_name", "tfds") if settings.get(name)]
     if settings.get("data_dir"):
         told.append(f"folder `{os.path.basename(settings['data_dir'])}`")
     for name, use in (("train_file", "trained on"), ("eval_file", "evaluated on"), ("predict_file", "predicted")):
         if settings.get(name):
-            told.append(f"{use} `{os.path.basename(settings[name])}`")
-    if settings.get("eval_share"):
-        told.append(f"a share of {settings['eval_share']:g} of it held out for evaluation")
+            part = f" (a share of {share:g} held out)" if name == "train_file" and share else ""
+            told.append(f"{use} `{os.path.basename(settings[name])}`{part}")
     for name, key, use in (("data", "training_examples", "train on"), ("evaluation", "examples", "evaluate on")):
         if number := (facts.get(name) or {}).get(key):
             told.append(f"{number:,} examples to {use}")
