@@ -28,6 +28,12 @@ def test_the_start_of_the_training_is_a_name_without_folders(start, shown):
     assert line == f"`run_classifier.py`, step 3: init_checkpoint {shown}."
 
 
+def test_the_data_that_a_share_was_held_out_of_are_those_of_training():
+    files = {"train_file": "/a/train.csv", "eval_share": 0.2, "predict_file": "/a/new.csv"}
+    (text,) = model_card._data({"settings": files, "facts": {}})
+    assert text == "## Data\n\ntrained on `train.csv` (a share of 0.2 held out), predicted `new.csv`."
+
+
 def test_the_spread_over_seeds_is_of_the_combination_with_the_best_median():
     tries = (
         "learning_rate\tseed\tf1\tstatus\n"
