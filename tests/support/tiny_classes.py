@@ -75,7 +75,8 @@ def write_encoder(folder):
 
 def run(flags, *actions, program=run_classifier, **more):
     """Runs a program with flags by name, and large batches of evaluation; None omits a flag."""
-    given = {"eval_batch_size": 64, **flags, **more}
+    large = {"eval_batch_size": 64} if hasattr(program.settings, "eval_batch_size") else {}  # run_squad.py has none
+    given = {**large, **flags, **more}
     given = {name: value for name, value in given.items() if value is not None}
     argv = [f"{program.name}.py", *(f"--{action}" for action in actions)]
     return program.main([*argv, *(f"--{name}={value}" for name, value in given.items())])
