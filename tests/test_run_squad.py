@@ -212,13 +212,13 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(trained, data, ou
         ),
         (
             {"do_train": True, "num_seeds": 2},
-            "^num_seeds needs evaluations; give eval_file, or a pr",
+            "^num_seeds needs evaluations; give eval_file, eval_share, or a pr",
         ),
         (
             {"do_train": True, "null_score_diff_threshold": -1},
             "^null_score_diff_threshold has no effect without version_2_with_negative; give both",
         ),
-        ({"do_train": True, "eval_steps": 2}, "^eval_steps needs evaluations; give eval_file, or a"),
+        ({"do_train": True, "eval_steps": 2}, "^eval_steps needs evaluations; give eval_file, eval_share, or a"),
         (
             {"do_train": True, "learning_rate": "1,2"},
             "^learning_rate needs evaluations; give eval_f",
