@@ -237,6 +237,10 @@ def test_documents_stay_whole_if_they_are_the_context():
     documents = [{sentence.document for sentence in found[name]} for name in ("train_file", "eval_file")]
     assert not documents[0] & documents[1]
     assert [len(found[name]) for name in ("train_file", "eval_file")] == [42, 18]
+    with pytest.raises(
+        ValueError, match=r"^a\.txt: document_context keeps documents whole, and all sentences are in one"
+    ):
+        split_sentences(settings, {"train_file": sentences[:6]})
 
 
 def test_vectors_hold_out_classes_alike_and_rows_of_a_text_together(tmp_path):

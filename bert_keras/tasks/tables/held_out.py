@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
 from bert_keras.data_prep.text.same_text import Key, group_numbers
-from bert_keras.mistakes import Message, Mistake, some_of
+from bert_keras.mistakes import Message, Mistake, several, some_of
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
 
@@ -18,9 +18,9 @@ log = logging.getLogger("bert_keras")
 # Independent of the run's seed, so that runs with different seeds hold out the same examples.
 _SPLIT_SEED = 12345
 _TOO_FEW = {
-    "evaluation": "{eval_share}={} of {} {} leaves {} to train and {} to evaluate on{}; give another share, or "
+    "evaluation": "{eval_share}={} of {} leaves {} to train and {} to evaluate on{}; give another share, or "
     "{eval_file}",
-    "calibration": "{calibrate}: a share of {} of {} {} leaves {} to train and {} to calibrate{}; leave it out",
+    "calibration": "{calibrate}: a share of {} of {} leaves {} to train and {} to calibrate{}; leave it out",
 }
 _LABELS_SHOWN = 5
 
@@ -66,7 +66,7 @@ def choose_held_out(
             reason = ", because all texts are equal"
         elif reason and hint:
             reason = Message("{} ({})", reason, hint)
-        raise Mistake(_TOO_FEW[purpose], share, count, unit, count - len(held_out), len(held_out), reason)
+        raise Mistake(_TOO_FEW[purpose], share, several(count, unit), count - len(held_out), len(held_out), reason)
     num_texts = len({*numbers})
     log.info(
         "%s: %s of %s %s, chosen at random%s, are held out for %s%s",

@@ -67,7 +67,18 @@ class TaggedFile:
 def split_sentences(
     settings: NerSettings, files: Mapping[str, list[Sentence]]
 ) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
-    """Divides the sentences of a run by `with_part`."""
+    """Divides the sentences of a run by `with_part`.
+
+    Raises:
+        ValueError: as there, or the documents that stay whole are one.
+    """
+    documents = {sentence.document for sentence in files.get("train_file", ())}
+    if settings.holds_out and settings.document_context and len(documents) == 1:
+        raise Mistake(
+            "{}: {document_context} keeps documents whole, and all sentences are in one; leave it out, or give "
+            "{eval_file}",
+            settings.train_file,
+        )
     divisible = {name: TaggedFile(sentences, settings.document_context) for name, sentences in files.items()}
     found, facts = with_part(settings, divisible, "sentences")
     return {name: file.sentences for name, file in found.items()}, facts
