@@ -8,7 +8,8 @@ from absl import flags
 
 # The flags that begin their groups, in this order.
 _ACTIONS = ("do_train", "do_eval", "do_predict", "dry_run", "verify")
-_FIRST = (*_ACTIONS, "train_file", "input_file", "eval_file", "predict_file", "output_dir", "init_checkpoint")
+_FIRST = (*_ACTIONS, "train_file", "input_file", "eval_file", "eval_share", "predict_file", "output_dir")
+_FIRST += ("init_checkpoint",)
 # The first sentence; "Required." is not one.
 _SENTENCE = re.compile(r"(?:Required\. )?.*?[^.]\.(?= |$)", re.DOTALL)
 
@@ -25,7 +26,8 @@ def help_of(values: flags.FlagValues, is_full: bool) -> str:
     defined = values.flags_by_module_dict()
     for title in sorted(defined, key="Devices".__eq__):
         for flag in (flag for flag in defined[title] if flag.name in values):
-            home = "Files" if is_path(flag.name) and not _is_rare(flag) else title
+            is_data = is_path(flag.name) or flag.name == "eval_share"
+            home = "Files" if is_data and not _is_rare(flag) else title
             home = "What to do" if flag.name in _ACTIONS else home
             # Without a title, absl has the name of the module.
             groups.setdefault("Flags" if "." in home or home == "__main__" else home, []).append(flag)
