@@ -135,15 +135,6 @@ class GraphTokenizer(tf.Module):
             offsets = tf.repeat(row_splits[:-1], splits[1:] - splits[:-1])
             return by_text(pieces.flat_values), by_text(starts - offsets), by_text(ends - offsets)
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
-    def split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the words of `BasicTokenizer.tokenize`, string [B, (words)]."""
-        with tf.device(_DEVICE):
-            codes, row_splits = code_points(texts)
-            words, starts, sources = self._split(codes)
-            splits = tf.searchsorted(starts, tf.searchsorted(sources, row_splits))
-            return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
-
     def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of texts, int32 [B, (tokens)], with each literal [MASK] as the mask token.
 
