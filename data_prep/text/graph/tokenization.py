@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_text
 
-from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
+from bert_keras.data_prep.text.characters import is_removed
+from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE
 from bert_keras.data_prep.text.graph.normalization import Normalizer, as_in_transformers, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import check_sequence_length
 from bert_keras.data_prep.text.tokenization import FullTokenizer, special_pattern
