@@ -45,8 +45,10 @@ class _Task(NamedTuple):
     cleaning: Cleaning
 
 
-def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool, work: Work) -> CleanTexts:
-    """Writes the cleaned documents of both parts to the work folder.
+def clean_texts(
+    texts: Sequence[TextFile], cleaning: Cleaning, random_seed: int, strict_utf8: bool, work: Work
+) -> CleanTexts:
+    """Writes the cleaned documents of both parts to the work folder; the seed chooses those to hold out.
 
     The folder may have results of an interrupted run. Its result "cleaned" is the report: the numbers of documents,
     lines and characters "before" cleaning, those that each filter removed, and those "held_out".
@@ -64,7 +66,7 @@ def clean_texts(texts: Sequence[TextFile], cleaning: Cleaning, strict_utf8: bool
     for warning in text_warnings(dropped, texts):
         log.warning(warning)
     hashes = [_read_index(folder, name)[:, 0].copy() for name in chunks]
-    sides = _choose(np.concatenate(hashes), cleaning)
+    sides = _choose(np.concatenate(hashes), cleaning, random_seed)
     parts = np.split(sides, np.cumsum([len(part) for part in hashes])[:-1])
     kept = {name.replace("documents", "kept"): part.tobytes() for name, part in zip(chunks, parts, strict=True)}
     sizes = dict(zip(kept, sizes.values(), strict=True))
@@ -129,7 +131,7 @@ def _read_index(folder: WorkFolder, name: str) -> np.ndarray:
     return np.fromfile(folder.file(f"{name}.index"), np.uint64).reshape(-1, 4)
 
 
-def _choose(hashes: np.ndarray, cleaning: Cleaning) -> np.ndarray:
+def _choose(hashes: np.ndarray, cleaning: Cleaning, random_seed: int) -> np.ndarray:
     """Returns `_DROP`, `_TRAIN` or `_EVAL` for each document, uint8 [documents]."""
     is_kept = np.ones(len(hashes), bool)
     if cleaning.remove_duplicates != "none":
@@ -137,7 +139,7 @@ def _choose(hashes: np.ndarray, cleaning: Cleaning) -> np.ndarray:
         is_kept[np.unique(hashes, return_index=True)[1]] = True
     sides = np.where(is_kept, np.uint8(_TRAIN), np.uint8(_DROP))
     if cleaning.eval_share:
-        sides[is_kept & cleaning.is_held_out(hashes)] = _EVAL
+        sides[is_kept & cleaning.is_held_out(hashes, random_seed)] = _EVAL
     return sides
 
 
