@@ -295,12 +295,7 @@ class Work(NamedTuple):
     progress: Progress
 
     def run(
-        self,
-        function: Callable,
-        tasks: Mapping[str, Any],
-        doing: str,
-        sizes: Mapping[str, int],
-        unit: str = "bytes",
+        self, function: Callable, tasks: Mapping[str, Any], doing: str, sizes: Mapping[str, int], unit: str = "bytes"
     ) -> Iterator[tuple[str, dict]]:
         """Runs the unfinished tasks like `Workers.run`, and shows the progress; `sizes` are those of the tasks.
 
