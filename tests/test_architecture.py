@@ -67,7 +67,7 @@ BUILDING_BLOCKS = (
         "evaluation.ranking",
         "evaluation.tables",
     ),
-    *("tasks.question_answering.squad_answers", "data_prep.text.graph.layer", "data_prep.text.graph.tokenization"),
+    *("tasks.question_answering.squad_answers", "data_prep.text.graph.layer"),
     *(
         "data_prep.text.model_inputs",
         "data_prep.text.splitting",

@@ -24,7 +24,6 @@ from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.settings.fields import checked_arguments, part, setting_fields
 from bert_keras.storage import paths, writing
 from bert_keras.storage.inspection import FORMATS, ending_of
-from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
@@ -180,9 +179,9 @@ def _build_records(
     text_options, cleaning = part(TextOptions, given), part(Cleaning, given)
     tokenizer = FullTokenizer(build_files.vocab_file, **text_flags.casing_of(build_files, given.keys()))
     texts = find_text_files(path)
-    casing = tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents
-    facts = [*map(writing.sha256, texts), vocabulary_digest(tokenizer.vocab), casing]
-    facts += [
+    facts = [
+        *map(writing.sha256, texts),
+        tokenizer.facts,
         dataclasses.asdict(settings),
         dataclasses.asdict(text_options),
         *([cleaning.changes] if cleaning.changes else []),

@@ -23,7 +23,7 @@ _REMOVED = {
 
 @dataclasses.dataclass(frozen=True)
 class Cleaning:
-    """Filters of raw text in the order of their use, and the share to hold out, which `random_seed` chooses.
+    """Filters of raw text in the order of their use, and the share to hold out.
 
     Raises ValueError for an invalid value.
     """
@@ -39,7 +39,6 @@ class Cleaning:
         "gets their examples.",
         0.0,
     )
-    random_seed: int = 12345
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -55,21 +54,18 @@ class Cleaning:
 
     @property
     def changes(self) -> dict:
-        """The settings that differ from the defaults, for the metadata; the seed is with those of the examples."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "random_seed" and getattr(self, field.name) != field.default
-        }
+        """The settings that differ from the defaults, for the metadata."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        return {name: value for name, value in vars(self).items() if value != defaults[name]}
 
     def is_short(self, lines: list[str]) -> bool:
         """Returns whether a document has too few words."""
         num_words = self.min_document_words
         return num_words > 0 and sum(len(_WORDS.findall(line)) for line in lines) < num_words
 
-    def is_held_out(self, hashes: np.ndarray) -> np.ndarray:
+    def is_held_out(self, hashes: np.ndarray, random_seed: int) -> np.ndarray:
         """Returns which documents to hold out, bool [documents], from the uint64 hashes of their texts."""
-        seed = _mix(np.array([self.random_seed % (1 << 64)], np.uint64))
+        seed = _mix(np.array([random_seed % (1 << 64)], np.uint64))
         return _mix(hashes ^ seed).astype(np.float64) < self.eval_share * 2.0**64
 
 

@@ -75,11 +75,6 @@ class Documents:
     def num_sentences(self) -> int:
         return len(self.sentence_starts) - 1
 
-    @property
-    def is_open(self) -> bool:
-        """bool; whether the current document has sentences but has not ended."""
-        return self.num_sentences > self.document_starts[-1]
-
     def add_sentence(self, parts: Iterable[list[int]]) -> None:
         """Adds a sentence, as parts of its ids, to the current document; ignores one without tokens."""
         for ids in parts:
@@ -88,7 +83,8 @@ class Documents:
             self.sentence_starts.append(len(self.tokens))
 
     def end_document(self) -> None:
-        if self.is_open:
+        """Ends the current document; ignores one without sentences."""
+        if self.num_sentences > self.document_starts[-1]:
             self.order.append(len(self))
             self.document_starts.append(self.num_sentences)
 

@@ -238,11 +238,10 @@ def _cell_texts(file: str, options: TextOptions) -> Iterator[str]:
 
 
 def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:
-    field = options.text_field or "text"
-    pyarrow, parquet = _arrow(file)
+    field, pyarrow = options.text_field or "text", _arrow(file)
     try:
         if form == "parquet":
-            table = parquet.ParquetFile(content)
+            table = pyarrow.parquet.ParquetFile(content)
             names = table.schema_arrow.names
             batches = table.iter_batches(_ROWS_AT_ONCE, columns=[field]) if field in names else ()
         else:
@@ -266,13 +265,13 @@ def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> It
         ) from None
 
 
-def _arrow(file: str) -> tuple[Any, Any]:
+def _arrow(file: str) -> Any:
     try:
         import pyarrow
         import pyarrow.ipc
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet
     except ImportError:
         raise Mistake(
             "{} is a Parquet or Arrow file, which needs pyarrow; run pip install 'bert-keras[parquet]'", file
         ) from None
-    return pyarrow, parquet
+    return pyarrow

@@ -34,7 +34,7 @@ _TASK = 1 << 22  # bytes of small files that one task copies
 _COPY = ".standard-input-"
 
 
-def inspect_text(file: str, options: TextOptions = RELEASE) -> FileForm:
+def inspect_text(file: str, options: TextOptions) -> FileForm:
     """Looks at a text file, and at the first row of JSON lines or of a table.
 
     Raises ValueError if it is not usable text. The form has no head, so that tasks stay small.
@@ -132,13 +132,14 @@ def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RE
     """
     texts, copies = [], []
     for number, form in enumerate(forms):
-        if _is_usable(form, options):
+        if _is_plain(form) and form.format == "text" and not options.changes_text:
             texts.append(TextFile(form.file, form.file))
             continue
-        parts = _parts(form.size) if _can_be_cut(form, options) else [(0, None)]
-        for part, (start, end) in enumerate(parts):
+        step = _PART if _can_be_cut(form, options) else form.size
+        for part, start in enumerate(range(0, form.size, step)):
+            end = start + step if start + step < form.size else None
             copy = f"source-{number:06}-{part:06}.text"
-            copies.append(((copy, form, options, start, end), (form.size if end is None else end) - start))
+            copies.append(((copy, form, options, start, end), min(step, form.size - start)))
             is_rest = end is not None and form.format == "text"
             texts.append(TextFile(form.file, work.folder.file(copy), is_rest))
     if copies:
@@ -154,19 +155,8 @@ def local_texts(forms: Sequence[FileForm], work: Work, options: TextOptions = RE
     return texts
 
 
-def _parts(size: int) -> list[tuple[int, int | None]]:
-    """Cuts a file into ranges of bytes; the last one ends with the file, which is None."""
-    starts = range(0, size, _PART)
-    return [(start, start + _PART if start + _PART < size else None) for start in starts]
-
-
 def _is_plain(form: FileForm) -> bool:
     return form.compression == "" and form.encoding == "utf-8" and not paths.is_remote(form.file)
-
-
-def _is_usable(form: FileForm, options: TextOptions) -> bool:
-    """Returns whether a file can be read in place."""
-    return _is_plain(form) and form.format == "text" and not options.changes_text
 
 
 def _can_be_cut(form: FileForm, options: TextOptions) -> bool:

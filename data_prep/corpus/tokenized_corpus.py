@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def tokenize_texts(
         chunks, sizes = cut(texts)
         tasks = {name: (parts, strict_utf8) for name, parts in chunks.items()}
         results = dict(work.run(_tokenize_chunk, tasks, "reading", sizes))
-        corpus = _join([(name, results[name]) for name in chunks], texts, work.folder)
+        corpus = _join({name: results[name] for name in chunks}, texts, work.folder)
     work.folder.remove("text-")
     for warning in corpus["warnings"]:
         log.warning(Message(*warning))
@@ -84,7 +84,7 @@ def _tokenize_chunk(context: Sequence[Any], folder: WorkFolder, name: str, task:
     return folder.finish(name, result, files)
 
 
-def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder: WorkFolder) -> dict:
+def _join(results: Mapping[str, dict], texts: Sequence[TextFile], folder: WorkFolder) -> dict:
     """Copies the arrays of all chunks into one file each, and returns the result of the task "corpus".
 
     Random next sentences come from anywhere in the text. Looking up the chunk of each of them, and opening its file
@@ -97,7 +97,7 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
         tokens, sentences, documents = files
         for starts in (sentences, documents):
             starts.write(np.zeros(1, np.uint64))
-        for number, (name, result) in enumerate(results, 1):
+        for name, result in results.items():
             tokens.write(np.fromfile(folder.file(f"{name}.tokens"), np.uint8))
             sentence_starts, document_starts = (
                 np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:]
@@ -105,20 +105,21 @@ def _join(results: Sequence[tuple[str, dict]], texts: Sequence[TextFile], folder
             ends = np.concatenate([[0] if result["ends_a_document"] else [], document_starts[1:]])
             ends = ends.astype(np.uint64) + np.uint64(num_sentences)
             ends = ends[ends > last_end]
-            num_sentences += len(sentence_starts) - 1
-            if number == len(results) and num_sentences > (ends[-1] if len(ends) else last_end):
-                ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
             sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
             documents.write(ends)
             num_tokens += int(sentence_starts[-1])
+            num_sentences += len(sentence_starts) - 1
             num_documents += len(ends)
             dropped.add(Dropped(**result["dropped"]))
+        if num_sentences > last_end:  # the last document ends with the text
+            documents.write(np.array([num_sentences], np.uint64))
+            num_documents += 1
     return folder.finish(
         "corpus",
         {
             "num_documents": num_documents,
-            "num_unknown": sum(result["num_unknown"] for _, result in results),
+            "num_unknown": sum(result["num_unknown"] for result in results.values()),
             "warnings": [(warning.text, *warning.values) for warning in text_warnings(dropped, texts)],
         },
         files,

@@ -145,9 +145,6 @@ class WorkFolder:
             file.write(json.dumps(note).encode("utf-8"))
         return result
 
-    def forget(self, task: str) -> None:
-        paths.remove(self.file(f"{task}.json"))
-
     def remove(self, prefix: str) -> None:
         """Removes the notes and files whose names start with `prefix`."""
         names = [name for name in os.listdir(self.path) if name.startswith(prefix)]
@@ -181,7 +178,7 @@ class WorkFolder:
             damaged = first_damaged(task)
             if damaged is not None:
                 log.warning("%s is missing or damaged; making it again", self.file(damaged))
-                self.forget(task)
+                paths.remove(self.file(f"{task}.json"))
 
 
 @contextlib.contextmanager
@@ -298,12 +295,7 @@ class Work(NamedTuple):
     progress: Progress
 
     def run(
-        self,
-        function: Callable,
-        tasks: Mapping[str, Any],
-        doing: str,
-        sizes: Mapping[str, int],
-        unit: str = "bytes",
+        self, function: Callable, tasks: Mapping[str, Any], doing: str, sizes: Mapping[str, int], unit: str = "bytes"
     ) -> Iterator[tuple[str, dict]]:
         """Runs the unfinished tasks like `Workers.run`, and shows the progress; `sizes` are those of the tasks.
 

@@ -283,14 +283,14 @@ def tokenize(build: Build, works: Sequence[Work]) -> tuple[list[tuple[Documents,
     Returns documents and number of `[UNK]` tokens of the training part and, if there is second work, of the held-out
     part; and {"cleaning": the report} with cleaning.
     """
-    folder, strict_utf8 = works[0].folder, build.settings.strict_utf8
-    # The seed of the examples chooses the held-out documents, too.
-    cleaning = dataclasses.replace(build.cleaning, random_seed=build.settings.random_seed)
+    folder, cleaning, strict_utf8 = works[0].folder, build.cleaning, build.settings.strict_utf8
 
     @functools.cache
     def get_texts() -> Sequence[Sequence[TextFile]]:
         texts = local_texts(build.texts, works[0], build.text_options)
-        return clean_texts(texts, cleaning, strict_utf8, works[0]) if cleaning.is_needed else [texts]
+        if not cleaning.is_needed:
+            return [texts]
+        return clean_texts(texts, cleaning, build.settings.random_seed, strict_utf8, works[0])
 
     corpora = [
         tokenize_texts(lambda part=part: get_texts()[part], build.tools.tokenizer, strict_utf8, work)

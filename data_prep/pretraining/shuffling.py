@@ -58,7 +58,7 @@ class RunWriter:
     """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on, of at least `RUN_BYTES` each."""
 
     def __init__(self, folder: WorkFolder, prefix: str):
-        self.runs, self.sizes, self.files = [], [], []  # names, bytes of the records, and files of the runs
+        self.runs, self.files = [], []  # name and bytes of the records of each run, and all files
         self._folder, self._prefix = folder, prefix
         self._keys, self._records, self._size = [], [], 0
 
@@ -80,8 +80,7 @@ class RunWriter:
         self._keys, self._records, self._size = [], [], 0
         name = f"{self._prefix}.{len(self.runs)}"
         files = write_run(self._folder, name, [(keys[order], list(frame(records)))])
-        self.runs.append(name)
-        self.sizes.append(files[0].num_bytes)
+        self.runs.append((name, files[0].num_bytes))
         self.files += files
 
 

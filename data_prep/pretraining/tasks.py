@@ -120,8 +120,7 @@ def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple[int, int
                 if not counts["instances"] % _INSTANCES_BETWEEN_RELEASES:
                     documents.release()
     runs.close()
-    named = list(zip(runs.runs, runs.sizes, strict=True))
-    return folder.finish(name, {"counts": counts, "runs": named, "shown": shown}, runs.files)
+    return folder.finish(name, {"counts": counts, "runs": runs.runs, "shown": shown}, runs.files)
 
 
 def write_all(runs: Sequence[tuple[str, int]], work: Work, num_files: int, is_gzip: bool) -> dict[str, int]:

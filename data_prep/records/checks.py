@@ -21,6 +21,7 @@ _LENGTH = 8
 _CHECKSUM = 4
 _HEADER = _LENGTH + _CHECKSUM
 _RECORDS_AT_ONCE = 1024
+_SECONDS = 60.0  # to look for a record that TensorFlow does not name
 
 
 def count_records(path: str, is_compressed: bool, progress: Progress) -> int:
@@ -120,7 +121,7 @@ def _is_intact(content: bytes) -> bool:
 
 
 def find_damage(
-    files: Sequence[str], compression_types: Sequence[str], error: tf.errors.DataLossError, seconds: float = 60.0
+    files: Sequence[str], compression_types: Sequence[str], error: tf.errors.DataLossError, seconds: float = _SECONDS
 ) -> Mistake | tf.errors.OpError:
     """Returns a Mistake with the damaged file, which TensorFlow reports without its name, or the error itself.
 
@@ -151,13 +152,10 @@ def find_damage(
 
 
 def find_other_record(
-    files: Sequence[str],
-    compression_types: Sequence[str],
-    error: UnicodeDecodeError | tf.errors.OpError,
-    seconds: float = 60.0,
+    files: Sequence[str], compression_types: Sequence[str], error: UnicodeDecodeError | tf.errors.OpError
 ) -> Mistake | tf.errors.OpError:
     """Finds the record that is not a `tf.train.Example`; returns an error like `find_damage`."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + _SECONDS
     for path, compression in zip(files, compression_types, strict=True):
         for number, serialized in enumerate(tf.data.TFRecordDataset(path, compression).as_numpy_iterator(), 1):
             try:

@@ -32,8 +32,13 @@ def is_whitespace(char: str) -> bool:
 
 
 def is_control(char: str) -> bool:
-    """Returns whether to remove a character: categories Cc and Cf, except tab, line feed and carriage return."""
+    """Returns whether a character has the category Cc or Cf; not for tab, line feed and carriage return."""
     return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
+
+
+def is_removed(char: str) -> bool:
+    """Returns whether cleaning text removes a character."""
+    return char == "\ufffd" or is_control(char)
 
 
 def is_punctuation(char: str) -> bool:
@@ -96,7 +101,7 @@ def utf16_places(text: str) -> list[int] | None:
 
 
 def _clean(char: str) -> str:
-    if char in "\x00\ufffd" or is_control(char):
+    if is_removed(char):
         return ""
     if is_whitespace(char):
         return " "

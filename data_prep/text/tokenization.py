@@ -262,10 +262,8 @@ class FullTokenizer:
         """Returns the WordPiece tokens of a text."""
         if self.wordpiece_tokenizer.unk_token in self.vocab:
             return [self.inv_vocab[id_] for id_ in self.encode(text)]
-        # Without [UNK] in the vocabulary, unknown words have no id, so the cache cannot store them.
-        return [
-            piece for word in self.basic_tokenizer.tokenize(text) for piece in self.wordpiece_tokenizer.split_word(word)
-        ]
+        # Without [UNK] in the vocabulary, unknown words have no id.
+        return [token for token, _, _ in self.tokenize_with_offsets(text)]
 
     def tokenize_with_offsets(self, text: str | bytes) -> list[tuple[str, int, int]]:
         """Returns (token, start, end) for each token of `tokenize(text)`; the token comes from text[start:end].

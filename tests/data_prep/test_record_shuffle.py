@@ -32,8 +32,8 @@ def write_runs(folder, keys):
         for key in keys_of_run:
             writer.write(key, b"record %d" % key)
         writer.close()
-        assert writer.sizes == [os.path.getsize(folder.file(f"{run}.records")) for run in writer.runs]
-        runs += writer.runs
+        assert writer.runs == [(run, os.path.getsize(folder.file(f"{run}.records"))) for run, _ in writer.runs]
+        runs += [run for run, _ in writer.runs]
     return runs
 
 
@@ -87,7 +87,7 @@ def test_merged_runs_keep_the_order_of_the_runs_where_keys_are_equal(folder, mon
         for key in (7, 5, 5, *range(100, 120)):
             writer.write(key, f"{name}{key}".encode())
         writer.close()
-        runs += writer.runs
+        runs += [run for run, _ in writer.runs]
     assert _merge_task(None, folder, "merged", runs) == {}
     expected = [
         f"{name}{key}".encode() for key in (5, 7, *range(100, 120)) for name in "ba" for _ in range(1 + (key == 5))

@@ -21,7 +21,7 @@ from bert_keras.data_prep.pretraining.statistics import measure_text
 from bert_keras.data_prep.text.same_text import hash_of
 
 
-def clean(tmp_path, documents, cleaning, num_files=1):
+def clean(tmp_path, documents, cleaning, num_files=1, seed=12345):
     """Returns the documents of both parts as lists of lines, and the report."""
     tmp_path = tmp_path / f"work{len(list(tmp_path.iterdir()))}"
     tmp_path.mkdir()
@@ -32,7 +32,8 @@ def clean(tmp_path, documents, cleaning, num_files=1):
         file.write_text("".join("".join(f"{line}\n" for line in lines) + "\n" for lines in part))
         files.append(TextFile(str(file), str(file)))
     with WorkFolder(str(tmp_path / "folder")) as folder:
-        found = text_cleaning.clean_texts(files, cleaning, False, Work(ThisProcess(None), folder, Progress()))
+        work = Work(ThisProcess(None), folder, Progress())
+        found = text_cleaning.clean_texts(files, cleaning, seed, False, work)
         parts = ["".join(pathlib.Path(text.path).read_text() for text in part) for part in found]
         report = folder.result("cleaned")
     return *([lines.split("\n") for lines in part.split("\n\n") if lines] for part in parts), report
@@ -85,9 +86,8 @@ def test_warnings_about_the_text_come_once(tmp_path, monkeypatch, messages, chun
     monkeypatch.setattr(text_lines, "_CHUNK_BYTES", chunk_bytes)
     texts = [TextFile(str(tmp_path / name), str(tmp_path / name)) for name in "ab"]
     with WorkFolder(str(tmp_path / "folder")) as folder:
-        found = text_cleaning.clean_texts(
-            texts, Cleaning(remove_duplicates="exact"), False, Work(ThisProcess(None), folder, Progress())
-        )
+        work = Work(ThisProcess(None), folder, Progress())
+        found = text_cleaning.clean_texts(texts, Cleaning(remove_duplicates="exact"), 1, False, work)
         assert "".join(pathlib.Path(text.path).read_text() for text in found.train) == "a\n\nb\nc\nde\nf\n\ng\n\n"
     assert sum("dropped 1 byte in 1 line" in line for line in messages) == 1
     assert sum("(1 such lines)" in line for line in messages) == 1
@@ -107,7 +107,7 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
     assert {hash_of(lines) for lines in of_shuffled} <= sides[1]
     _, larger, _ = clean(tmp_path, documents, Cleaning(eval_share=0.4))
     assert sides[1] <= {hash_of(lines) for lines in larger}
-    _, other_seed, _ = clean(tmp_path, documents, Cleaning(eval_share=0.2, random_seed=1))
+    _, other_seed, _ = clean(tmp_path, documents, Cleaning(eval_share=0.2), seed=1)
     assert len(sides[1] & {hash_of(lines) for lines in other_seed}) < 60
 
 

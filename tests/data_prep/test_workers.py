@@ -60,14 +60,10 @@ def test_finished_tasks_are_not_repeated_and_no_process_survives_a_death(tmp_pat
         finished = [result for name in ("three", "four", "six") if (result := folder.result(name))]
         assert all(has_ended(result["process"]) for result in finished)
         assert folder.result("bad") is None
-        folder.forget("five")
         assert work(folder, 1, {"three": 3, "five": 5}) == {"three": 109, "five": 125}
         assert work(folder, 1, {"three": 3, "five": 5}) == {"three": 109, "five": 125}
         done = (tmp_path / "work" / "log").read_text().split()
         assert done.count("five") == 1
-        folder.forget("three")
-        folder.forget("three")
-        assert folder.result("three") is None
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks /proc which processes there are")

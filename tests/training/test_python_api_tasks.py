@@ -105,6 +105,10 @@ def test_documents_in_memory(tmp_path, of_words, messages):
     assert os.stat(records).st_mtime_ns == changed
     pretrain(documents, output_dir=tmp_path / "other", dupe_factor=1, **of_words)
     assert records.name not in os.listdir(tmp_path / "other" / "data")
+    (tmp_path / "tokenizer_config.json").write_text('{"max_input_chars_per_word": 3}')
+    pretrain(documents, output_dir=tmp_path / "of_short_words", dupe_factor=2, **of_words)
+    assert records.name not in os.listdir(tmp_path / "of_short_words" / "data")
+    (tmp_path / "tokenizer_config.json").unlink()
     # Records and files of text are data, too.
     # One may be records, and the other texts with settings of examples.
     pretrain(records, documents[:2], output_dir=tmp_path / "of_records", dupe_factor=1, **of_words)

@@ -59,7 +59,7 @@ def sigma_context(char: str) -> int:
 
     Characters that cleaning removes are PASSED_OVER.
     """
-    if is_removed(char):
+    if characters.is_removed(char):
         return PASSED_OVER
     if f"{char}Σ".lower()[-1] == "ς":
         return CASED
@@ -77,11 +77,6 @@ def table_of(number_of: Callable[[str], int], default: int = 0) -> tuple[np.ndar
     for char in _special_characters():
         numbers[ord(char)] = number_of(char)
     return _paged(numbers)
-
-
-def is_removed(char: str) -> bool:
-    """Returns whether cleaning text removes a character."""
-    return char == "\ufffd" or characters.is_control(char)
 
 
 def _paged(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +98,7 @@ def _special_characters() -> str:
 
 
 def _normalize(char: str, do_lower_case: bool, strip_accents: bool) -> str:
-    if is_removed(char):
+    if characters.is_removed(char):
         return ""
     if characters.is_whitespace(char):
         return char

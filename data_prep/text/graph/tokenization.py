@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tensorflow_text
 
-from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
+from bert_keras.data_prep.text.characters import is_removed
+from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE
 from bert_keras.data_prep.text.graph.normalization import Normalizer, as_in_transformers, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import check_sequence_length
 from bert_keras.data_prep.text.tokenization import FullTokenizer, special_pattern
@@ -134,15 +135,6 @@ class GraphTokenizer(tf.Module):
             ends = self._normalizer.behind_marks(codes, tf.gather(sources, ends - 1) + 1)
             offsets = tf.repeat(row_splits[:-1], splits[1:] - splits[:-1])
             return by_text(pieces.flat_values), by_text(starts - offsets), by_text(ends - offsets)
-
-    @tf.function(input_signature=[_TEXTS], autograph=False)
-    def split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the words of `BasicTokenizer.tokenize`, string [B, (words)]."""
-        with tf.device(_DEVICE):
-            codes, row_splits = code_points(texts)
-            words, starts, sources = self._split(codes)
-            splits = tf.searchsorted(starts, tf.searchsorted(sources, row_splits))
-            return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
 
     def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of texts, int32 [B, (tokens)], with each literal [MASK] as the mask token.

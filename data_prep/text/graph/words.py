@@ -7,8 +7,8 @@ Axes: N code points, P parts, W words, B batch.
 
 import tensorflow as tf
 
-from bert_keras.data_prep.text.characters import is_cjk_ideograph, is_punctuation
-from bert_keras.data_prep.text.graph.code_point_tables import is_removed, table_of
+from bert_keras.data_prep.text.characters import is_cjk_ideograph, is_punctuation, is_removed
+from bert_keras.data_prep.text.graph.code_point_tables import table_of
 from bert_keras.data_prep.text.graph.normalization import Table
 from bert_keras.data_prep.text.graph.tokenization import cut_out
 from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, is_of_word
