@@ -24,7 +24,7 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical ba
 _ROWS_LOOKED_AT = 1000
 _CHARACTERS_LOOKED_AT = 1 << 20
 # Excel takes the delimiter from a first line such as sep=; in every country.
-_SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?\r*(?:\n|$)', re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?(?:\r*\n|\r|$)', re.IGNORECASE)
 _COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
 # A cell of a TSV file that quotes enclose, quotes in it are doubled; and any other cell.
 _QUOTED_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')

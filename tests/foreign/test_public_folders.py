@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from foreign_folders import (
     CONFIG,
-    FAMILIES,
     MODEL_JSON,
     PAIRS,
     TEXTS,
@@ -18,8 +17,7 @@ from foreign_folders import (
     VOCABULARY,
     Case,
     ModulesCase,
-    model_config,
-    save_random,
+    random_peer,
     tokenizer_files,
     write_files,
     write_modules,
@@ -51,10 +49,9 @@ def _folder(family, end, form, config, values, cased=False, tokenizer="none", **
         if TOKENIZER in files and cased:
             files[TOKENIZER]["normalizer"]["lowercase"] = False
         files |= more
-        prefix = FAMILIES[family]
-        made = model_config(family, "choices") | config
-        extra = {key: made.pop(key) for key in list(made) if key in ("sentence_transformers", "_num_labels")}
-        save_random(getattr(transformers, prefix + end), getattr(transformers, f"{prefix}Config")(**made))(folder)
+        extra = {key: value for key, value in config.items() if key in ("sentence_transformers", "_num_labels")}
+        made = {key: value for key, value in config.items() if key not in extra}
+        random_peer(family, end, **made).save_pretrained(folder)
         files[MODEL_JSON] |= extra
         write_files(folder, files)
 

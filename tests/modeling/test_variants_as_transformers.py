@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 from converted import convert
+from foreign_folders import FAMILIES, random_peer
 from tiny_bert import make_features, with_random_weights
 from tiny_variants import SWITCHES, make_variant
 
@@ -39,7 +40,6 @@ MODELS = {
     "ForMultipleChoice": (MultipleChoiceModel, {"logits": "logits"}),
     "ForQuestionAnswering": (SquadModel, {"start_logits": "start_logits", "end_logits": "end_logits"}),
 }
-PREFIXES = {"distilbert": "DistilBert", "electra": "Electra", "albert": "Albert"}
 CASES = [(model_type, end) for model_type in SWITCHES for end in MODELS]
 CASES += [("electra", "ForPreTraining"), ("albert", "ForPreTraining")]
 # The weights of our models that these files do not have.
@@ -81,28 +81,10 @@ def assert_same(ours, theirs, outputs):
         np.testing.assert_allclose(np.asarray(found[our])[is_token], needed[is_token], atol=1e-5, err_msg=our)
 
 
-def random_peer(model_type, end):
-    """Makes a model of transformers from its own config class, with weights that differ from their initial values."""
-    config_class = getattr(transformers, f"{PREFIXES[model_type]}Config")
-    sizes = {"vocab_size": 40, "max_position_embeddings": 16, "num_labels": 1 if end == "ForMultipleChoice" else 3}
-    if end in ("ForQuestionAnswering", "ForPreTraining"):
-        sizes["num_labels"] = 2
-    if model_type == "distilbert":
-        sizes |= {"dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 16}
-    else:
-        sizes |= {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-        sizes |= {"embedding_size": 4}
-    torch.manual_seed(4)
-    peer = getattr(transformers, PREFIXES[model_type] + end)(config_class(**sizes)).eval()
-    with torch.no_grad():
-        for weight in peer.parameters():
-            weight.add_(0.3 * torch.randn_like(weight))
-    return peer
-
-
 @pytest.mark.parametrize(("model_type", "end"), CASES)
 def test_we_read_what_transformers_writes(tmp_path, model_type, end):
-    peer = random_peer(model_type, end)
+    num_labels = {"ForMultipleChoice": 1, "ForQuestionAnswering": 2, "ForPreTraining": 2}.get(end, 3)
+    peer = random_peer(model_type, end, num_layers=2, scale=0.3, num_labels=num_labels)
     peer.save_pretrained(tmp_path, safe_serialization=True)
     checkpoint = open_checkpoint(tmp_path)
     model, outputs = our_model(model_type, end, checkpoint.config)
@@ -118,8 +100,8 @@ def test_transformers_reads_what_we_write(tmp_path, model_type, end):
     weights = weights_by_name(model)
     if end == "ForMaskedLM":
         weights = {name: weight for name, weight in weights.items() if "seq_relationship" not in name}
-    save_safetensors(tmp_path, weights, model.config, PREFIXES[model_type] + end)
-    peer_class = getattr(transformers, PREFIXES[model_type] + end)
+    save_safetensors(tmp_path, weights, model.config, FAMILIES[model_type] + end)
+    peer_class = getattr(transformers, FAMILIES[model_type] + end)
     peer, report = peer_class.from_pretrained(tmp_path, output_loading_info=True)
     assert {kind: set(names) for kind, names in report.items() if names} in ({}, {"unexpected_keys": unexpected(end)})
     assert_same(model, peer.eval(), outputs)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from converted import convert
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
+from foreign_folders import FAMILIES, random_peer
 from known_models import TOKENS
 from safetensors.numpy import load_file, save_file
 
@@ -18,7 +19,6 @@ transformers = pytest.importorskip("transformers", reason="transformers, of the 
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("no_graphs")]
 
-FAMILIES = {"bert": "Bert", "distilbert": "DistilBert", "electra": "Electra", "albert": "Albert"}
 TEXTS = ["he was hungry so he ate .", "paris is the capital of france", "walked"]
 PAIRS = [("he was hungry", "so he ate ."), ("paris", "is the capital of france a b c d")]
 TAGS = {
@@ -31,19 +31,7 @@ TAGS = {
 
 def make_peer(folder, family, end, length=40, **config):
     """Writes a model of transformers with random weights and its tokenizer. Returns model and tokenizer."""
-    sizes = {"vocab_size": len(TOKENS), "max_position_embeddings": 40, "pad_token_id": 0}
-    if family == "distilbert":
-        sizes |= {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16}
-    else:
-        sizes |= {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    if family in ("electra", "albert"):
-        sizes |= {"embedding_size": 4}
-    torch.manual_seed(1)
-    made = getattr(transformers, f"{FAMILIES[family]}Config")(**(sizes | config))
-    peer = getattr(transformers, FAMILIES[family] + end)(made).eval()
-    with torch.no_grad():
-        for weight in peer.parameters():
-            weight.add_(0.5 * torch.randn_like(weight))
+    peer = random_peer(family, end, num_layers=2, **{"vocab_size": len(TOKENS)} | config)
     peer.save_pretrained(folder)
     (folder / "words.txt").write_text("".join(f"{token}\n" for token in TOKENS))
     tokenizer = transformers.BertTokenizerFast(str(folder / "words.txt"), model_max_length=length)

@@ -81,6 +81,7 @@ def test_classes_without_names_have_those_of_transformers(tmp_path):
             "config.json: num_labels is 0, but must be a whole number",
         ),
         ("tokenizer_config.json", {"model_max_length": 0}, "tokenizer_config.json: model_max_length is 0, but must be"),
+        ("tokenizer_config.json", {"model_max_length": "²"}, 'model_max_length is ".*", but must be a whole number'),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_file(tmp_path, file, values, message):
@@ -88,6 +89,14 @@ def test_a_wrong_value_is_refused_by_its_file(tmp_path, file, values, message):
     path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | values))
     with pytest.raises(Mistake, match=message):
         open_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("version", [None, "main"])
+def test_a_version_without_a_number_counts_as_none(tmp_path, version):
+    folder = write_foreign(tmp_path / "model", "classification", transformers_version=version)
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    [types] = [each for each in ModelFolder(folder).check().decided if each.name == "token types"]
+    assert types.value == "all 0"
 
 
 def test_a_text_may_be_one_or_a_pair(sentiment):

@@ -48,21 +48,15 @@ def test_each_explanation_has_the_limit_of_sequences(served, monkeypatch, route,
     for model in served.models:
         monkeypatch.setattr(model.predictor.network._network, "answer", lambda *_, **__: pytest.fail("it computes"))
     status, answer = ask(served, route, body)
-    assert (status, f" sequences {things}, but the server's max_sequences is 100; make it sh" in answer["error"]) == (
-        422,
-        True,
-    ), answer
+    told = f" sequences {things}, but the server's max_sequences is 100; make it sh"
+    assert (status, told in answer["error"]) == (422, True), answer
 
 
 def test_gradients_that_nobody_waits_for_are_not_computed(served, monkeypatch):
     """The deadline comes while a batch of several is computed; then no other one begins."""
     [model] = [model for model in served.models if model.task == "multi_label"]
-    encoder, computed, may_run, call = (
-        model.predictor.model.bert,
-        [],
-        threading.Event(),
-        model.predictor.model.bert.call,
-    )
+    encoder, computed, may_run = model.predictor.model.bert, [], threading.Event()
+    call = encoder.call
 
     def slow(features, *rest, **more):
         if isinstance(features, dict) and "word_vectors" in features:

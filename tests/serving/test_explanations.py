@@ -5,8 +5,7 @@ import jsonschema
 import numpy as np
 import pytest
 import requests
-from fine_tuned_models import FINE_TUNED
-from running_server import LONG_TEXT, SERVED
+from running_server import LONG_TEXT, SERVED, name_of
 
 from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 
@@ -29,19 +28,9 @@ CASES = {
 
 
 @pytest.fixture
-def ask(server):
-    """Return a function that posts to a route and returns the status and the JSON of the response."""
-
-    def post(route, task, **fields):
-        body = {"model": name_of(task), "task": task, **fields}
-        response = requests.post(f"{server.url}/v1/{route}", json=body, timeout=60)
-        return response.status_code, response.json()
-
-    return post
-
-
-def name_of(task):
-    return task if task in FINE_TUNED else "bert"
+def ask(ask):
+    """Return a function that posts to a route about a task and returns the status and the JSON of the response."""
+    return lambda route, task, **fields: ask(route, {"model": name_of(task), "task": task, **fields})
 
 
 def model_of(server, task):

@@ -36,6 +36,7 @@ FILES = {
     "separator.csv": 'sep=;\r\na;b\r\n"c;\n";d',
     "one.csv": 'text\nShe said "no".\n\u00fc \U0001f600',
     "old.csv": "a,b\rc,d\r",
+    "separator_old.csv": "sep=;\ra;b\rc;d\r",
     "converted_twice.csv": 'a,b\r\r\n"c",d\r\r\ne,f',
     "converted_twice.tsv": "a\tb\r\r\nc\td\r\r\n",
     "plain.tsv": 'a\tb\n"x" y\t"z\n',

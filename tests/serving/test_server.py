@@ -6,7 +6,6 @@ import dataclasses
 import json
 import logging
 import re
-import socket
 import threading
 
 import extra_serve  # noqa: F401
@@ -14,9 +13,8 @@ import jsonschema
 import numpy as np
 import pytest
 import requests
-from fine_tuned_models import FINE_TUNED
 from known_models import random_model, write_model
-from running_server import LONG_TEXT, SERVED, serving, wait_until
+from running_server import LONG_TEXT, SERVED, connect, name_of, serving, wait_until
 
 from bert_keras.prediction import network
 from bert_keras.prediction.arguments import Limits
@@ -46,10 +44,6 @@ OPTIONS = {
     "token_classification": {"why": True},
     "fill_mask": {"top_k": 2},
 }
-
-
-def name_of(task):
-    return task if task in FINE_TUNED else "bert"
 
 
 def assert_close(found, expected):
@@ -365,11 +359,10 @@ def test_a_request_ends_at_its_deadline_and_frees_its_place(server, ask, slow):
 def test_a_client_that_goes_away_frees_its_place_and_its_sequences_are_dropped(server, ask, slow):
     body = json.dumps({"text": "a b c d"}).encode()
     request = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    address = server.url.removeprefix("http://").split(":")
     # The first request occupies the thread of the batches; the second one waits in the queue.
     connections = []
     for _ in range(2):
-        connections.append(socket.create_connection((address[0], int(address[1]))))
+        connections.append(connect(server))
         connections[-1].sendall(request)
         wait_until(lambda: server.metrics.admitted._value.get() == len(connections))
         assert slow.has_begun.wait(30)

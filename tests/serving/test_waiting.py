@@ -2,14 +2,13 @@
 
 import contextlib
 import logging
-import socket
 import threading
 
 import extra_serve  # noqa: F401
 import pytest
 import requests
 from known_models import random_model, write_model
-from running_server import serving, wait_until
+from running_server import connect, serving, wait_until
 
 from bert_keras.cli.server_address import hosts_of
 from bert_keras.prediction.arguments import Limits
@@ -27,11 +26,6 @@ def open_scorer(folder):
     """Returns a served folder, and the model in it."""
     [served] = open_folders({"bert": folder}, ["score"], Limits())
     return served, served.models[0]
-
-
-def connect(server):
-    host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def test_requests_get_503_until_the_network_is_warm(folder):

@@ -479,16 +479,32 @@ def _tokenizer_json(tokens: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def model_config(family: str, head: str) -> dict[str, Any]:
-    """Returns the values of a config.json of a small model, without its class."""
+def random_peer(family: str, end: str, num_layers: int = 1, scale: float = 0.5, **config: Any) -> Any:
+    """Returns a small model of transformers, whose random weights differ from their initial values.
+
+    Args:
+        end: of the name of its class.
+        config: further values of its config.
+    """
+    import torch
+    import transformers
+
     values: dict[str, Any] = {"vocab_size": len(TOKENS), "max_position_embeddings": 40, "pad_token_id": 0}
     if family == "distilbert":
-        values |= {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16}
+        values |= {"dim": 16, "n_layers": num_layers, "n_heads": 2, "hidden_dim": 16}
     else:
-        values |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+        values |= {"hidden_size": 16, "num_hidden_layers": num_layers, "num_attention_heads": 2}
+        values["intermediate_size"] = 16
     if family in ("electra", "albert"):
         values["embedding_size"] = 4
-    return values | copy.deepcopy(HEADS[head][1])
+    prefix = FAMILIES[family]
+    torch.manual_seed(1)
+    made = getattr(transformers, f"{prefix}Config")(**(values | copy.deepcopy(config)))
+    model = getattr(transformers, prefix + end)(made)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(scale * torch.randn_like(weight))
+    return model.eval()
 
 
 def tokenizer_files(case: Case) -> Files:
@@ -515,31 +531,13 @@ def tokenizer_files(case: Case) -> Files:
 
 def write_case(folder: Any, case: Case) -> None:
     """Writes the folder of a case. transformers makes the weights."""
-    import transformers
-
-    files = tokenizer_files(case)
-    values = model_config(case.family, case.head)
-    values |= {name: value for name, value in files[MODEL_JSON].items() if name in ("type_vocab_size", "vocab_size")}
-    prefix = FAMILIES[case.family]
-    save_random(
-        getattr(transformers, prefix + HEADS[case.head][0]), getattr(transformers, f"{prefix}Config")(**values)
-    )(folder)
+    files, (end, values) = tokenizer_files(case), HEADS[case.head]
+    sizes = {name: value for name, value in files[MODEL_JSON].items() if name in ("type_vocab_size", "vocab_size")}
+    random_peer(case.family, end, **values | sizes).save_pretrained(folder)
     write_files(folder, files)
     for name in case.odd:
         if after := ODD[name].after:
             after(folder)
-
-
-def save_random(class_: Any, config: Any) -> Callable[[Any], None]:
-    """Returns a function that saves a model with random weights, which differ from their initial values."""
-    import torch
-
-    torch.manual_seed(1)
-    model = class_(config)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(0.5 * torch.randn_like(weight))
-    return model.save_pretrained
 
 
 def write_files(folder: Any, files: Files) -> None:
@@ -642,11 +640,7 @@ MODULES_CASES = [
 
 def write_modules(folder: Any, case: ModulesCase, **values: Any) -> None:
     """Writes a folder of sentence-transformers, with other values in its config.json."""
-    import transformers
-
-    prefix = FAMILIES[case.family]
-    config = getattr(transformers, f"{prefix}Config")(**(model_config(case.family, "choices") | values))
-    save_random(getattr(transformers, f"{prefix}Model"), config)(folder)
+    random_peer(case.family, "Model", **values).save_pretrained(folder)
     kinds = ["Transformer", "Pooling", *(["Normalize"] if case.normalizes else [])]
     places = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     files = tokenizer_files(Case(case.family, "choices", "BertTokenizer", "both", ()))
@@ -672,10 +666,7 @@ def write_modules(folder: Any, case: ModulesCase, **values: Any) -> None:
 
 def write_cross_encoder(folder: Any, num_labels: int, **config: Any) -> None:
     """Writes the folder of a CrossEncoder with values of its config.json."""
-    import transformers
-
-    values = model_config("bert", "two classes") | {"num_labels": num_labels}
-    save_random(transformers.BertForSequenceClassification, transformers.BertConfig(**values))(folder)
+    random_peer("bert", _SEQUENCE, num_labels=num_labels).save_pretrained(folder)
     files = tokenizer_files(Case("bert", "two classes", "BertTokenizer", "both", ()))
     files[MODEL_JSON] |= config
     write_files(folder, files)

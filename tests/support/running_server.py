@@ -6,6 +6,7 @@ import threading
 import time
 
 import requests
+from fine_tuned_models import FINE_TUNED
 
 from bert_keras.serving.app import Server, ServerSettings
 from bert_keras.serving.connections import BoundedServer, config_of
@@ -42,6 +43,17 @@ def serving(folders, is_ready=True, **settings):
         running.should_exit = True
         thread.join()
         listener.close()
+
+
+def name_of(task):
+    """Returns the name of the model for a task in the server of these tests."""
+    return task if task in FINE_TUNED else "bert"
+
+
+def connect(server):
+    """Opens a connection to a server."""
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def wait_until(is_true):

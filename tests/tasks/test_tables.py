@@ -76,7 +76,7 @@ def test_the_delimiter_fits_most_rows(read, messages, content, delimiter):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "SEP=;\r\n"])
+@pytest.mark.parametrize("line", ["sep=;\n", "sep=;\r", '"sep=;"\r\n', "SEP=;\r\n"])
 def test_a_first_line_may_name_the_delimiter(read, messages, name, line):
     assert read(name, f"{line}text;label\na, b;1\n") == [Row(2, ["text", "label"]), Row(3, ["a, b", "1"])]
     assert messages == [f'{name}: cells are separated by ";" (set in its first line)']

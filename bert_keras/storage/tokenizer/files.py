@@ -133,7 +133,7 @@ class TokenizerFiles:
         """The maximum number of tokens in a sequence; None if no file says it."""
         key = "model_max_length" if "model_max_length" in self.config else "max_len"
         value, file = self.config.get(key), self._file(TOKENIZER_CONFIG)
-        if isinstance(value, str) and value.strip().isdigit() or isinstance(value, float) and value == value // 1:
+        if isinstance(value, str) and value.strip().isdecimal() or isinstance(value, float) and value == value // 1:
             value = int(value)
         if value is None or type(value) is int and value >= _UNKNOWN_LENGTH:
             return None
@@ -150,8 +150,8 @@ class TokenizerFiles:
         if of_class.value not in _GENERIC_CLASSES:
             return Fact(of_class.value != "DistilBertTokenizer", of_class.file, of_class.reason)
         # transformers 4 gave them to generic classes, and transformers 5 does not.
-        version = str(self._model.get("transformers_version", "5"))
-        is_old = of_class.value == _GENERIC_CLASSES[0] and int(version.partition(".")[0]) < 5
+        version = str(self._model.get("transformers_version") or "5")
+        is_old = of_class.value == _GENERIC_CLASSES[0] and version.partition(".")[0] in ("1", "2", "3", "4")
         return Fact(is_old, None, f"the default of {of_class.value} in transformers {version}")
 
     @functools.cached_property
