@@ -173,7 +173,7 @@ def test_programs_and_the_server_take_a_precision(tmp_path, capsys):
         assert described(folder.models[0], folder)["precision"] == precision
 
 
-@pytest.mark.usefixtures("no_variable")
+@pytest.mark.usefixtures("no_variable", "no_graphs")
 def test_labels_are_checked_with_vectors_of_this_precision(machine, tmp_path, monkeypatch):
     used, open_encoder = [], label_checks.open_encoder
 
@@ -206,12 +206,14 @@ def test_attention_is_float32(tmp_path, seed):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """A classifier of the messages of the sample data; returns its run and all texts."""
+    """A classifier of the messages of the sample data in both precisions, and all texts."""
     with (SAMPLE / "messages.csv").open(encoding="utf-8") as file:
         rows = [(row["text"], row["label"]) for row in csv.DictReader(file)]
     folder = tmp_path_factory.mktemp("shop") / "run"
-    train_few_shot(rows[::2], init_checkpoint=ENCODER, output_dir=folder, max_seq_length=64, contrastive_epochs=0)
-    return folder, [text for text, _ in rows]
+    given = {"max_seq_length": 64, "contrastive_epochs": 0, "eval_batch_size": 64}
+    train_few_shot(rows[::2], init_checkpoint=ENCODER, output_dir=folder, **given)
+    classifiers = [TextClassifier(folder, task="classification", precision=name) for name in PRECISIONS]
+    return classifiers, [text for text, _ in rows]
 
 
 def test_answers_of_a_trained_classifier_hardly_change(shop):
@@ -233,8 +235,8 @@ def assert_same_labels(exact, near):
         assert one.label == other.label or best - second < 2 * tolerance()
 
 
-def answers_in_both(run, asked):
-    answers = [TextClassifier(run, task="classification", precision=name)(asked) for name in PRECISIONS]
+def answers_in_both(classifiers, asked):
+    answers = [classify(asked) for classify in classifiers]
     values = [[list(answer.probabilities.values()) for answer in found] for found in answers]
     np.testing.assert_allclose(*values, atol=tolerance())
     return answers
@@ -246,11 +248,10 @@ def tolerance():
 
 
 def test_words_that_move_an_answer_stay(shop, messages):
-    run, asked = shop
-    exact, near = (TextClassifier(run, task="classification", precision=name) for name in PRECISIONS)
+    classifiers, asked = shop
     text = min(asked, key=len)
     for why, tolerance in ((True, 0.01), ("gradients", 0.05)):
-        words = [classify(text, why=why).words for classify in (exact, near)]
+        words = [classify(text, why=why).words for classify in classifiers]
         weights = [[word.weight for word in found] for found in words]
         np.testing.assert_allclose(*weights, atol=tolerance)
         assert np.argmax(weights[0]) == np.argmax(weights[1])

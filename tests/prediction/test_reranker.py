@@ -1,6 +1,7 @@
 """The scores of a reranker, compared with the trained network and with sentence-transformers."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -28,6 +29,26 @@ def model():
 def run(request, model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     return write_fine_tuned(folder, model, "rerank", max_seq_length=16, activation=request.param)
+
+
+@pytest.fixture(scope="module")
+def converted(run, tmp_path_factory):
+    return convert(run, tmp_path_factory.mktemp("converted") / "model")
+
+
+@pytest.fixture
+def of_peer(converted, tmp_path):
+    """Return a function of changes to config.json that writes the model of another library; None removes a key."""
+
+    def write(**config):
+        folder = shutil.copytree(converted, tmp_path / "of_peer")
+        (folder / "task.json").unlink()
+        values = json.loads((folder / "config.json").read_text()) | config
+        kept = {name: value for name, value in values.items() if value is not None}
+        (folder / "config.json").write_text(json.dumps(kept))
+        return folder
+
+    return write
 
 
 def scores_of(ranking):
@@ -81,8 +102,8 @@ def test_a_reranker_is_not_a_classifier(model, run, tmp_path):
         Reranker(regression)
 
 
-def test_the_activation_is_written_for_other_libraries(run, tmp_path):
-    config = json.loads((convert(run, tmp_path / "converted") / "config.json").read_text())
+def test_the_activation_is_written_for_other_libraries(run, converted):
+    config = json.loads((converted / "config.json").read_text())
     is_sigmoid = open_model(run).settings["activation"] == "sigmoid"
     assert config["problem_type"] == ("multi_label_classification" if is_sigmoid else "regression")
     class_ = "activation.Sigmoid" if is_sigmoid else "linear.Identity"
@@ -102,14 +123,8 @@ SIGMOID, IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.lin
         ({}, {"task": "rerank"}, "sigmoid"),
     ],
 )
-def test_the_config_of_another_library_says_the_activation(run, tmp_path, config, facts, activation):
-    folder = convert(run, tmp_path / "converted")
-    (folder / "task.json").unlink()
-    values = json.loads((folder / "config.json").read_text())
-    for name in ("sentence_transformers", "problem_type"):
-        values.pop(name)
-    (folder / "config.json").write_text(json.dumps(values | config))
-    rerank = open_model(folder, **facts)
+def test_the_config_of_another_library_says_the_activation(run, of_peer, config, facts, activation):
+    rerank = open_model(of_peer(**{"sentence_transformers": None, "problem_type": None} | config), **facts)
     assert rerank.settings == {"task": "rerank", "max_seq_length": 16, "activation": activation}
     raw = scores_of(Reranker(run)(QUERY, TEXTS, raw_scores=True))
     np.testing.assert_allclose(scores_of(rerank(QUERY, TEXTS, raw_scores=True)), raw, atol=1e-6)
@@ -132,29 +147,23 @@ def test_the_config_of_another_library_says_the_activation(run, tmp_path, config
         ({"sentence_transformers": None, "problem_type": None}, {}, "or task=rerank for the score of a text for a"),
     ],
 )
-def test_a_config_of_another_library_that_is_not_a_reranker(run, tmp_path, config, facts, message):
-    folder = convert(run, tmp_path / "converted")
-    (folder / "task.json").unlink()
-    values = json.loads((folder / "config.json").read_text()) | config
-    (folder / "config.json").write_text(
-        json.dumps({name: value for name, value in values.items() if value is not None})
-    )
+def test_a_config_of_another_library_that_is_not_a_reranker(of_peer, config, facts, message):
     with pytest.raises(ValueError, match=message):
-        open_model(folder, **facts)
+        open_model(of_peer(**config), **facts)
 
 
 @pytest.mark.slow  # loads PyTorch
-def test_a_folder_that_sentence_transformers_saves(run, tmp_path):
+def test_a_folder_that_sentence_transformers_saves(run, converted, tmp_path):
     peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
-    peer.CrossEncoder(str(convert(run, tmp_path / "converted")), device="cpu").save(str(tmp_path / "saved"))
+    peer.CrossEncoder(str(converted), device="cpu").save(str(tmp_path / "saved"))
     expected, found = (scores_of(open_model(folder)(QUERY, TEXTS)) for folder in (run, tmp_path / "saved"))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow  # loads PyTorch
-def test_sentence_transformers_opens_the_folder_and_agrees(run, tmp_path):
+def test_sentence_transformers_opens_the_folder_and_agrees(run, converted):
     peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
-    opened = peer.CrossEncoder(str(convert(run, tmp_path / "converted")), device="cpu")
+    opened = peer.CrossEncoder(str(converted), device="cpu")
     found = open_model(run)(QUERY, TEXTS)
     expected = opened.predict([(QUERY, text) for text in TEXTS])
     np.testing.assert_allclose(scores_of(found), expected, rtol=0, atol=1e-5)

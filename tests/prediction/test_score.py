@@ -42,6 +42,7 @@ def expected_scores(model, tokens, ends=None):
     return [row[ids[place]] for row, place in zip(found, places, strict=True)]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_score_is_the_sum_over_its_tokens(tmp_path):
     folder = write_model(tmp_path, constant_model({"paris": 0.5, "walk": 0.25, "##ing": 0.125}))
     answer = SentenceScorer(folder)("Walking Paris paris")
@@ -54,6 +55,7 @@ def test_a_score_is_the_sum_over_its_tokens(tmp_path):
     assert answer.perplexity == pytest.approx(2 ** (7 / 4), abs=1e-5)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_scores_are_those_of_plain_calls_without_padding(random):
     model, folder = random
     texts = ["paris is the capital of france .", "a", "he walk ##ed so", " ".join(TOKENS[5:19]) + " ."]
@@ -66,6 +68,7 @@ def test_scores_are_those_of_plain_calls_without_padding(random):
         assert answer.log_probability == pytest.approx(sum(scores), rel=1e-5)
 
 
+@pytest.mark.usefixtures("no_graphs")
 @pytest.mark.parametrize(
     ("long", "num_scored", "start_by_place", "told"),
     [
@@ -106,12 +109,14 @@ def test_a_long_text_is_scored_in_parts(random, monkeypatch):
     assert asked == [1, 2, 4, 8, 16, 32, 1]
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_unknown_words_are_logged(random, messages):
     [token] = SentenceScorer(random[1])("zebra").tokens
     assert token.token == "[UNK]"
     assert "text 1: 1 of its 1 tokens are unknown; they are scored as [UNK]" in messages
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_an_improbable_text_has_a_finite_perplexity(tmp_path):
     model = constant_model({})
     weights_by_name(model)["cls/predictions/output_bias"].assign([1e4] + [0.0] * (len(TOKENS) - 1))
@@ -121,6 +126,7 @@ def test_an_improbable_text_has_a_finite_perplexity(tmp_path):
     json.dumps(answer.perplexity, allow_nan=False)
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_within_word_l2r_masks_the_rest_of_the_word(random):
     """Each token is scored with the later tokens of its word masked (Kauf and Ivanova 2023), by plain calls."""
     model, folder = random
@@ -138,6 +144,7 @@ def test_within_word_l2r_masks_the_rest_of_the_word(random):
     assert SentenceScorer(folder, pll="within_word_l2r")(text) == within
 
 
+@pytest.mark.usefixtures("no_graphs")
 def test_a_word_may_cross_the_end_of_a_window(random):
     model, folder = random
     tokens = ["he"] * 36 + ["walk", "##ed", "##s", "##ing"] + ["he"] * 10

@@ -133,7 +133,7 @@ def test_help_has_files_and_actions_first_and_the_devices_last(capsys):
     values = make_flags({"Devices": Pace, "Texts": Texts})
     flags.DEFINE_bool("do_train", False, "Train the model, or resume training.", values, "Pace")
     for name, shown in (("--help", SHORT_HELP), ("--helpfull", FULL_HELP)):
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit, match="^0$"):
             parse(values, ["program", name], "What it is for.")
         found, *of_absl = capsys.readouterr().out.partition("  --flagfile")
         assert found == shown
@@ -261,6 +261,8 @@ def test_stored_values_count_where_none_is_given():
     for wrong, message in (
         ({"wings": 2}, "c.json has an unknown setting 'wings'; take it out"),
         ({"share": None}, "c.json has None for 'share': "),
+        ({"rates": "fast"}, "c.json has 'fast' for 'rates': 'fast' is not a number"),
+        ({"sizes": None}, "c.json has None for 'sizes': "),
         ({"form": "wide"}, "c.json has 'wide' for 'form': 'wide' is not one of long, short"),
         ({"sizes": [1.5]}, "c.json has [1.5] for 'sizes': 1.5 is not a whole number"),
     ):

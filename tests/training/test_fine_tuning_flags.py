@@ -56,12 +56,6 @@ def test_values_that_cannot_be_are_refused(values, argument, message):
         parse(values, ["run", argument], "")
 
 
-def test_numbers_of_a_run_config_are_the_same_numbers():
-    assert NumbersParser(float, 0).parse([1e-5, 2e-5]) == (1e-5, 2e-5)
-    assert NumbersParser(int, 1).parse(32) == (32,)
-    assert NumbersParser(float, 0).parse(3) == (3.0,)
-
-
 def test_help_tells_the_kind_of_several_numbers(values):
     assert "(a comma separated list)" not in values.get_help()
     assert NumbersParser(float, 0).flag_type() == "floats"

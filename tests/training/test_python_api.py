@@ -44,6 +44,7 @@ def short(tmp_path_factory):
         "eval_steps": 3,
         "save_checkpoints_steps": 4,
         "iterations_per_loop": 1,
+        "eval_batch_size": 64,
     }
 
 
