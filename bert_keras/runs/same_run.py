@@ -31,7 +31,9 @@ def check_same_run(
             new["num_train_steps"],
         )
         free = {*free, "num_train_steps"}
-    names = [name for name in sorted((set(old) | set(new)) - set(free)) if old.get(name) != new.get(name)]
+    # A run of an earlier version lacks newer settings; one that is off changes nothing.
+    names = sorted((set(old) | {name for name in new if new[name]}) - set(free))
+    names = [name for name in names if old.get(name) != new.get(name)]
     differences = []
     for name in names:
         differences += _differences(name if name in facts else Setting(name), old.get(name), new.get(name))

@@ -214,6 +214,14 @@ def test_an_object_that_may_not_write_changes_nothing(run_dir):
     assert contents() == before
 
 
+def test_a_run_resumes_that_lacks_newer_settings_if_they_are_off(run_dir):
+    claim(run_dir)
+    run_dir.save(3, make_state())
+    with pytest.raises(ValueError, match=r"eval_share was not given and is 0\.2 now"):
+        claim(run_dir, {"eval_share": 0.2})
+    claim(run_dir, {"eval_share": 0.0, "doc_stride": None, "calibrate": False})
+
+
 def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
     claim(run_dir, {"learning_rate": 0.2})  # nothing was saved, so other settings replace the old ones
     run_dir.save(3, make_state())
