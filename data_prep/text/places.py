@@ -38,7 +38,7 @@ def locate(tokenizer: FullTokenizer, text: str, name: str, start: int = 0) -> li
     ids = tokenizer.convert_tokens_to_ids(token for token, _, _ in found)
 
     def moved(first: int, end: int) -> tuple[int, int]:
-        return (max(0, start + first), max(0, start + end)) if start else (first, end)
+        return max(0, start + first), max(0, start + end)
 
     return [
         Token(id_, *moved(first, end), name, moved(*word))
