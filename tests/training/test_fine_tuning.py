@@ -265,6 +265,15 @@ def test_a_folder_with_a_run_of_other_settings_or_data_is_refused(whole, start):
             run(MadeUp(name=name), whole[0], **{"init_checkpoint": start, "eval_steps": 2, **changes})
 
 
+def test_a_run_whose_start_makes_other_tokens_now_is_refused(whole, start, tmp_path):
+    folder = shutil.copytree(whole[0], tmp_path / "run")
+    config = json.loads((folder / "run_config.json").read_text(encoding="utf-8"))
+    config["facts"]["tokenizer"]["max_input_chars_per_word"] = 7
+    (folder / "run_config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ValueError, match="tokenizer: max_input_chars_per_word was 7 and is 200 now; give the old"):
+        run(MadeUp(), folder, init_checkpoint=start, eval_steps=2)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

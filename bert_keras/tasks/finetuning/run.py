@@ -29,7 +29,6 @@ from bert_keras.runs.same_run import EVALUATION_FACTS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import FineTuningSettings, free_settings, values_of
 from bert_keras.storage.json_files import readable_json
-from bert_keras.storage.tokenizer.vocabulary import vocabulary_digest
 from bert_keras.tasks.finetuning.data import (
     EVALUATION_FILE,
     describe_evaluation_data,
@@ -270,8 +269,7 @@ def _claim(run_dir: RunDir, task: Task, opened: Opened, tries: list[dict[str, An
     files, values, free = opened.files, values_of(opened.settings), free_settings(opened.settings)
     facts = {
         "bert_config": files.config.to_dict(),
-        "vocab_sha256": vocabulary_digest(files.tokenizer.vocab),
-        "text_is_lower_cased": files.preparation.do_lower_case,
+        "tokenizer": files.tokenizer.facts,
         "is_one_of_several_tries": len(tries) > 1,
         **task.facts,
     }
