@@ -24,7 +24,7 @@ from absl import flags
 from rich.table import Table
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.cleaning.filters import Cleaning, check_eval
 from bert_keras.data_prep.corpus.documents import find_text_files
@@ -76,7 +76,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     if files.work_dir and paths.is_remote(files.work_dir):
         raise Mistake("{work_dir}={} is remote; give a local folder", files.work_dir)
     # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
-    folder = files.work_dir or (paths.parent(files.output_file) if start_workers else None)
+    folder = files.work_dir or (paths.parent(files.output_file) if start_workers and files.output_file else None)
     if folder and (files.dry_run or "-" in found_files) and not os.path.isdir(folder):
         raise Mistake("the folder {} does not exist; create it, because the text is copied there first", folder)
     console = open_console()
@@ -129,7 +129,7 @@ def _table(summary: dict, settings: PretrainingDataSettings) -> Table:
 
 def run_program() -> None:
     """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)
 
 
 if __name__ == "__main__":

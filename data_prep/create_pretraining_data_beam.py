@@ -21,7 +21,7 @@ if not __package__:
 
 from absl import flags
 
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.corpus.beam_workers import BeamWorkers
 from bert_keras.mistakes import Mistake
@@ -41,8 +41,7 @@ def main(argv: list[str]) -> dict:
     values = define_flags()
     parse(values, argv[:end], __doc__)
     options = argv[end + 1 :]
-    require(values, ("input_file", "output_file", "vocab_file"))
-    if paths.is_remote(values.output_file) and not values.work_dir:
+    if paths.is_remote(values.output_file or "") and not values.work_dir:
         raise Mistake(
             "{output_file}={} is remote, so give {work_dir}, a folder that all machines see under the same path",
             values.output_file,
@@ -52,7 +51,7 @@ def main(argv: list[str]) -> dict:
 
 def run_program() -> None:
     """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)
 
 
 if __name__ == "__main__":
