@@ -187,6 +187,7 @@ def test_remote_outputs_need_a_folder_that_all_machines_see(arguments):
         create_pretraining_data_beam.main([*arguments, "--output_file=gs://b/out"])
 
 
+@needs_beam
 def test_a_dry_run_needs_no_output(arguments, tmp_path):
     arguments = [argument for argument in arguments if not argument.startswith("--output_file")] + ["--dry_run"]
     assert create_pretraining_data_beam.main(arguments) == create_pretraining_data.main(arguments)
