@@ -32,7 +32,6 @@ from bert_keras.data_prep.pretraining.flags import INPUT_FILE, STRIP_ACCENTS, ca
 from bert_keras.data_prep.text.learning import learn_vocabulary, words_to_learn_from
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
-    TOKENIZER_FILE,
     files_of_vocabulary,
     tokenizer_config_text,
     tokenizer_file_of,
@@ -41,7 +40,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_ending, check_output_file
-from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
 
 log = logging.getLogger("bert_keras")
 
@@ -159,7 +158,7 @@ def _check_folder(tokenizer_file: str) -> bool:
                 "{} has a {}, and a {} would change how its model prepares text; {}",
                 folder,
                 name,
-                TOKENIZER_FILE,
+                TOKENIZER_CONFIG,
                 advice,
             )
     return False

@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import TASK_FILE, ModelFolder
 from bert_keras.model_folder.preparation import Preparation
@@ -16,7 +15,7 @@ from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
-from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.tasks import abilities, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")
@@ -98,4 +97,4 @@ def write_vocabulary(
     """
     content = vocabulary_bytes(vocab_file) if tokens is None else "".join(f"{token}\n" for token in tokens).encode()
     (folder / VOCABULARY_FILE).write_bytes(with_blank_lines(content, num_rows))
-    (folder / TOKENIZER_FILE).write_text(preparation.to_text(), encoding="utf-8")
+    (folder / TOKENIZER_CONFIG).write_text(preparation.to_text(), encoding="utf-8")

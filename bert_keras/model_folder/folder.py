@@ -9,7 +9,7 @@ import pathlib
 from typing import Any, Self, cast
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE, check_special_tokens
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.mistakes import MissingFile, Mistake, Setting
 from bert_keras.model_folder.foreign import ForeignFolder
 from bert_keras.model_folder.preparation import Preparation, find_preparation
@@ -25,7 +25,13 @@ from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import TASK_FILE, part_of_model
-from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import (
+    TOKENIZER_CONFIG,
+    VOCABULARY_FILE,
+    Tokens,
+    read_tokens,
+    vocabulary_bytes,
+)
 
 EXPORT_FILE = "export.json"
 _FORMATS_OF_FILES = {".onnx": "onnx", ".xml": "openvino", ".tflite": "litert"}
@@ -313,5 +319,5 @@ class ModelFolder(ForeignFolder):
         return {
             _CONFIG_FILE: self.config.to_json_string().encode(),
             VOCABULARY_FILE: with_blank_lines(vocabulary_bytes(self.vocab_file), self.config.vocab_size),
-            TOKENIZER_FILE: self.preparation.to_text().encode(),
+            TOKENIZER_CONFIG: self.preparation.to_text().encode(),
         }

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.data_prep.text.vocabulary_files import (
-    TOKENIZER_FILE,
     files_of_vocabulary,
     find_casing,
     tokenizer_config_text,
@@ -16,7 +15,7 @@ from bert_keras.modeling import BertConfig, check_vocabulary
 from bert_keras.storage import paths
 from bert_keras.storage.tokenizer.files import TokenizerFiles
 from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, Fact, TextRules
-from bert_keras.storage.tokenizer.vocabulary import Tokens
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, Tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -68,7 +67,7 @@ def find_preparation(
     do_lower_case, strip_accents, lines = find_casing(files, tokens, do_lower_case, strip_accents)
     casing = files.casing.get("do_lower_case")
     # No flag sets the casing of a head of another library.
-    casing_file = (casing and casing.file) or (paths.join(files.folder, TOKENIZER_FILE) if files.is_foreign else None)
+    casing_file = (casing and casing.file) or (paths.join(files.folder, TOKENIZER_CONFIG) if files.is_foreign else None)
     check_vocabulary(tokens, config, do_lower_case, strip_accents, casing_file)
     for line in lines:
         log.info(line)

@@ -21,7 +21,6 @@ from bert_keras.data_prep.text.splitting import (
     convert_to_unicode,
 )
 from bert_keras.data_prep.text.vocabulary_files import (
-    TOKENIZER_FILE,
     files_of_vocabulary,
     find_casing,
     find_vocabulary,
@@ -31,7 +30,13 @@ from bert_keras.data_prep.text.vocabulary_files import (
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, TEXT_RULES, TextRules
-from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, Tokens, read_tokens, vocabulary_digest
+from bert_keras.storage.tokenizer.vocabulary import (
+    TOKENIZER_CONFIG,
+    VOCABULARY_FILE,
+    Tokens,
+    read_tokens,
+    vocabulary_digest,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -154,7 +159,7 @@ class FullTokenizer:
         Raises:
             ValueError: the folder has one of the two files.
         """
-        files = [paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_FILE)]
+        files = [paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_CONFIG)]
         if found := [file for file in files if paths.exists(file)]:
             raise Mistake("{} is there already; nothing is overwritten, so give another folder", found[0])
         paths.make_dirs(folder)

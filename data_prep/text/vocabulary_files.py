@@ -24,8 +24,6 @@ from bert_keras.storage.tokenizer.vocabulary import (
 
 log = logging.getLogger("bert_keras")
 
-TOKENIZER_FILE = TOKENIZER_CONFIG
-
 
 def load_vocab(vocab_file: str | os.PathLike | Sequence[str]) -> dict[str, int]:
     """Reads a vocabulary: a file with one token per line, whose id is the line number from 0, or a `tokenizer.json`.
@@ -77,7 +75,7 @@ def check_special_tokens(
 
 def tokenizer_file_of(vocab_file: str | os.PathLike) -> str:
     """Returns the path of the `tokenizer_config.json` in the folder of a vocabulary."""
-    return paths.join(paths.parent(vocab_file), TOKENIZER_FILE)
+    return paths.join(paths.parent(vocab_file), TOKENIZER_CONFIG)
 
 
 def files_of_vocabulary(vocab_file: str | os.PathLike) -> TokenizerFiles:

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from bert_keras.data_prep.records.reading import PretrainingRecords
 from bert_keras.data_prep.text.splitting import LONGEST_WORD_TO_SPLIT
-from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.engine.distribution.devices import distribute, part_of_batch, strategy_of
 from bert_keras.engine.distribution.workers import Workers, open_run_dir
 from bert_keras.engine.evaluation_pass import Evaluation, Evaluator, finish, write_eval_results
@@ -57,7 +56,7 @@ from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
 from bert_keras.storage import paths
-from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, vocabulary_bytes
 from bert_keras.tasks.pretraining.input import longest_learned, read_input, vocabulary_file
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
@@ -261,7 +260,7 @@ class _Opened:
             facts["teacher_sha256"] = teacher.files.digest
         workers.check_same(facts)
         # A run that resumes has this file already, and its start need not be there any more.
-        has_preparation = run_dir.has_results and paths.is_file(run_dir.file(TOKENIZER_FILE))
+        has_preparation = run_dir.has_results and paths.is_file(run_dir.file(TOKENIZER_CONFIG))
         run_dir.claim(values_of(settings), facts, free_settings(settings))
         run_dir.write_text("bert_config.json", config.to_json_string())
         casing = records.metadata.get("do_lower_case")
@@ -272,6 +271,6 @@ class _Opened:
             if longest_word == LONGEST_WORD_TO_SPLIT:
                 longest_word = None
             preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
-            run_dir.write_text(TOKENIZER_FILE, preparation.to_text())
+            run_dir.write_text(TOKENIZER_CONFIG, preparation.to_text())
         if vocab_file:
             run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(vocab_file))

@@ -8,7 +8,6 @@ from typing import Any, Unpack, overload
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.mistakes import Mistake
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, PROBLEM_TYPES
 from bert_keras.modeling.checkpoints.hugging_face_task import with_activation
@@ -17,6 +16,7 @@ from bert_keras.prediction.arguments import PipeOptions
 from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.predictor import Found
 from bert_keras.storage.json_files import read_object, readable_json
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG
 from bert_keras.tasks.finetuning.predictor import Arrays, Texts, TextsScorer
 
 
@@ -116,8 +116,8 @@ class Reranker(TextsScorer[Ranking]):
     @classmethod
     def foreign_files(cls, folder: pathlib.Path, settings: Mapping[str, Any], config: BertConfig) -> dict[str, str]:
         entries = {HUGGING_FACE_FILE: with_activation(settings["activation"])}
-        if (folder / TOKENIZER_FILE).is_file():
-            entries[TOKENIZER_FILE] = {"model_max_length": settings["max_seq_length"]}
+        if (folder / TOKENIZER_CONFIG).is_file():
+            entries[TOKENIZER_CONFIG] = {"model_max_length": settings["max_seq_length"]}
         return {name: readable_json(read_object(folder / name) | entry) for name, entry in entries.items()}
 
     @classmethod
