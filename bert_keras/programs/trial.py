@@ -59,7 +59,7 @@ class Trial:
         from bert_keras.tasks.classification.data import read_classification_data  # --help does not need it
 
         with keeping_log():  # `show_files` has shown it
-            data = read_classification_data(settings, None)
+            data: Any = read_classification_data(settings, None)
         num_steps = min(_STEPS, -(-len(data.train) * _EPOCHS // _BATCH_SIZE))
         self._ask(len(data.train), len(data.dev), num_steps, is_asked)
         settings, _ = command.read([command.name, *flags, f"--max_steps={num_steps}"])
