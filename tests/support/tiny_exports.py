@@ -32,10 +32,12 @@ from bert_keras.tasks.graph.networks import IdsNetwork
 
 # Those with packages that every environment of the tests has; OpenVINO has its own tests.
 FORMATS = ("saved_model", "onnx", "litert", "web")
+_LAYERS = {"num_hidden_layers": 1}
 PRETRAINED = {
-    "fill_mask": (random_model, {"max_seq_length": 16, "top_k": 3}),
-    "next_sentence": (random_model, {"max_seq_length": 16}),
-    "replaced_tokens": (lambda: randomise(ReplacedTokenModel(small_config())), {"max_seq_length": 16}),
+    "fill_mask": (lambda: random_model(**_LAYERS), {"max_seq_length": 16, "top_k": 3}),
+    "next_sentence": (lambda: random_model(**_LAYERS), {"max_seq_length": 16}),
+    "replaced_tokens": (lambda: randomise(ReplacedTokenModel(small_config(**_LAYERS))), {"max_seq_length": 16}),
+    # Of two layers, so that the last one is not the first.
     "vectors": (random_model, {"max_seq_length": 16, "pooling": "mean", "layer": -1}),
 }
 # Networks of one layer, by task, that converters treat in their own ways.
