@@ -194,7 +194,7 @@ class FineTuningSettings(ModelSettings, RunSettings):
 
     @property
     def holds_out(self) -> bool:
-        """Whether a part of `train_file` is for the evaluation."""
+        """True if the evaluation data are a part of `train_file`."""
         data: Any = self
         return bool(self.eval_share and data.train_file and not data.eval_file)
 

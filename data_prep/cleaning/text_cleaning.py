@@ -144,7 +144,7 @@ def _choose(hashes: np.ndarray, cleaning: Cleaning, random_seed: int) -> np.ndar
 
 
 def _write_kept(context: object, folder: WorkFolder, name: str, sides: bytes) -> dict:
-    """Writes the documents of a task to one file for each side, and counts those that are not for training."""
+    """Writes the documents of a task to a file for training and one for evaluation; counts all but the first."""
     source, counts = name.replace("kept", "documents"), {}
     index = _read_index(folder, source)
     for reason, side in (("exact_duplicates", _DROP), ("held_out", _EVAL)):

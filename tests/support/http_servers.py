@@ -41,7 +41,7 @@ def _serving(handler):
 
 @contextlib.contextmanager
 def static_host(folder):
-    """Serves a folder as a static web host does. Yields its address, and the list of the paths that were asked for."""
+    """Serves a folder as a static web host does. Yields its address, and the list of requested paths."""
     asked = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):

@@ -34,7 +34,7 @@ from bert_keras.tasks.distillation.recipe import Recipe, recipe_of
 
 OURS = make_config()
 THEIRS = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=3)
-# For the losses of outputs, which do not depend on layers.
+# The losses of outputs do not depend on layers.
 SHALLOW = {"ours": make_config(num_hidden_layers=1), "theirs": dataclasses.replace(THEIRS, num_hidden_layers=1)}
 DECODER = make_config(is_decoder=True)
 OF_LAYERS = Recipe(1.0, 0.0, hidden=2.0, attention=3.0, cosine=4.0, teacher_layers=(1, 3))

@@ -47,7 +47,7 @@ def files_used(settings: FineTuningSettings) -> list[str]:
 
 
 def needed_files(settings: Any) -> list[str]:
-    """Returns the names of the settings of files that the actions need; a part of a file is no other file."""
+    """Returns the names of the settings of files that the actions need; a held-out part needs the training file."""
     held = {"eval_file": False, "train_file": True} if settings.holds_out and settings.do_eval else {}
     return [name for name, action in ACTIONS.items() if held.get(name, getattr(settings, action))]
 
