@@ -40,7 +40,7 @@ from bert_keras.mistakes import Message, Mistake
 from bert_keras.settings.fields import REQUIRED, make_flags, read_flags, setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_ending, check_output_file
-from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE
 
 log = logging.getLogger("bert_keras")
 
@@ -152,7 +152,7 @@ def _check_folder(tokenizer_file: str) -> bool:
         if "do_lower_case" not in files_of_vocabulary(tokenizer_file).casing:
             raise Mistake("{} does not set do_lower_case; add it, or {}", tokenizer_file, advice)
         return True
-    for name in ("bert_config.json", "config.json", VOCABULARY_FILE):
+    for name in ("bert_config.json", "config.json", VOCAB_FILE):
         if paths.exists(paths.join(folder, name)):
             raise Mistake(
                 "{} has a {}, and a {} would change how its model prepares text; {}",

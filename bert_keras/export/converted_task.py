@@ -15,7 +15,7 @@ from bert_keras.modeling.checkpoints.hugging_face_task import OpenQuestion
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines
 from bert_keras.storage import paths
 from bert_keras.storage.json_files import readable_json
-from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE, vocabulary_bytes
 from bert_keras.tasks import abilities, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")
@@ -96,5 +96,5 @@ def write_vocabulary(
     It has a line for each of `num_rows` rows of the table of words, at least.
     """
     content = vocabulary_bytes(vocab_file) if tokens is None else "".join(f"{token}\n" for token in tokens).encode()
-    (folder / VOCABULARY_FILE).write_bytes(with_blank_lines(content, num_rows))
+    (folder / VOCAB_FILE).write_bytes(with_blank_lines(content, num_rows))
     (folder / TOKENIZER_CONFIG).write_text(preparation.to_text(), encoding="utf-8")

@@ -15,7 +15,7 @@ from bert_keras.storage.json_files import read_object
 from bert_keras.storage.tokenizer.files import ADDED_TOKENS, SPECIAL_TOKENS_MAP
 from bert_keras.storage.tokenizer.json_file import KEYS_OF_JSON, TOKENIZER_JSON
 from bert_keras.storage.tokenizer.keys import HARMLESS, KEYS, Fact
-from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE
 
 _LABELS_SHOWN = 8
 _WEIGHTS_OF_HEADS = "the names of the weights"
@@ -68,7 +68,7 @@ def _of_tokenizer(model: Any) -> list[Decision]:
     length = preparation.longest
     if model.has_modules:
         length, of_length = length_of_encoder(model.folder, True), f"sentence_bert_config.json, or else {of_length}"
-    places = [VOCABULARY_FILE, *([TOKENIZER_JSON] if files.has_json else [])]
+    places = [VOCAB_FILE, *([TOKENIZER_JSON] if files.has_json else [])]
     places = [name for name in places if paths.is_file(paths.join(files.folder, name))]
     names = [paths.name(place) if "/" in place else place for place in files.special_tokens.values()]
     special = ", ".join(dict.fromkeys(names))

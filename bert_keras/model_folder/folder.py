@@ -25,13 +25,7 @@ from bert_keras.modeling.checkpoints.safetensors_format import warn_about_pooler
 from bert_keras.modeling.checkpoints.vocabulary import with_blank_lines, with_blank_tokens
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import TASK_FILE, part_of_model
-from bert_keras.storage.tokenizer.vocabulary import (
-    TOKENIZER_CONFIG,
-    VOCABULARY_FILE,
-    Tokens,
-    read_tokens,
-    vocabulary_bytes,
-)
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE, Tokens, read_tokens, vocabulary_bytes
 
 EXPORT_FILE = "export.json"
 _FORMATS_OF_FILES = {".onnx": "onnx", ".xml": "openvino", ".tflite": "litert"}
@@ -245,7 +239,7 @@ class ModelFolder(ForeignFolder):
     def vocab_file(self) -> str:
         """The path of the vocabulary."""
         if self.is_export:
-            return self._of_export(VOCABULARY_FILE)
+            return self._of_export(VOCAB_FILE)
         found = self._given["vocab_file"] or (self.path is not None and self.tokenizer_files.vocab_file)
         if not found:
             raise MissingFile(
@@ -318,6 +312,6 @@ class ModelFolder(ForeignFolder):
         """Returns the contents of the files that a folder with these weights needs besides them, by their names."""
         return {
             _CONFIG_FILE: self.config.to_json_string().encode(),
-            VOCABULARY_FILE: with_blank_lines(vocabulary_bytes(self.vocab_file), self.config.vocab_size),
+            VOCAB_FILE: with_blank_lines(vocabulary_bytes(self.vocab_file), self.config.vocab_size),
             TOKENIZER_CONFIG: self.preparation.to_text().encode(),
         }

@@ -25,7 +25,7 @@ from bert_keras.runs.checkpoints import Checkpoints
 from bert_keras.runs.same_run import check_same_run
 from bert_keras.runs.state import STATE_FILE, RunState
 from bert_keras.storage import json_files, paths, text_files, writing
-from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE
 
 RUN_CONFIG = "run_config.json"
 REPORT_FILE = "report.html"
@@ -39,7 +39,7 @@ _OF_THE_END = {EARLY_STOPPING: ("early_stopping",)}
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", STATE_FILE, TRIES_FILE)
 # Files that a start writes before it computes anything.
-_FILES_OF_A_START = {".lock", RUN_CONFIG, STATE_FILE, "bert_config.json", TOKENIZER_CONFIG, VOCABULARY_FILE}
+_FILES_OF_A_START = {".lock", RUN_CONFIG, STATE_FILE, "bert_config.json", TOKENIZER_CONFIG, VOCAB_FILE}
 
 
 class RunDir(Checkpoints):

@@ -30,13 +30,7 @@ from bert_keras.data_prep.text.vocabulary_files import (
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.storage import paths, writing
 from bert_keras.storage.tokenizer.keys import ORIGINAL_RULES, TEXT_RULES, TextRules
-from bert_keras.storage.tokenizer.vocabulary import (
-    TOKENIZER_CONFIG,
-    VOCABULARY_FILE,
-    Tokens,
-    read_tokens,
-    vocabulary_digest,
-)
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE, Tokens, read_tokens, vocabulary_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,7 +153,7 @@ class FullTokenizer:
         Raises:
             ValueError: the folder has one of the two files.
         """
-        files = [paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_CONFIG)]
+        files = [paths.join(folder, name) for name in (VOCAB_FILE, TOKENIZER_CONFIG)]
         if found := [file for file in files if paths.exists(file)]:
             raise Mistake("{} is there already; nothing is overwritten, so give another folder", found[0])
         paths.make_dirs(folder)

@@ -14,13 +14,7 @@ from bert_keras.storage.tokenizer.casing import is_cased
 from bert_keras.storage.tokenizer.files import TOKENIZER_FILES, TokenizerFiles
 from bert_keras.storage.tokenizer.json_file import SPECIAL_TOKENS, TOKENIZER_JSON
 from bert_keras.storage.tokenizer.keys import NAMED, ORIGINAL_RULES, TEXT_RULES, TextRules
-from bert_keras.storage.tokenizer.vocabulary import (
-    TOKENIZER_CONFIG,
-    VOCABULARY_FILE,
-    Tokens,
-    read_tokens,
-    vocabulary_in,
-)
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE, Tokens, read_tokens, vocabulary_in
 
 log = logging.getLogger("bert_keras")
 
@@ -169,14 +163,14 @@ def find_vocabulary(path: str | os.PathLike) -> str:
     """
     folder = path = os.fspath(path)
     if path.startswith(SCHEME):
-        folder = fetch(path.rstrip("/"), (VOCABULARY_FILE, *TOKENIZER_FILES))
+        folder = fetch(path.rstrip("/"), (VOCAB_FILE, *TOKENIZER_FILES))
     elif paths.is_file(path) or paths.is_file(f"{path}.index"):
         folder = paths.parent(path)
     # Fine-tuning puts the model into a folder in the folder of the run.
     found = vocabulary_in(paths.join(folder, "model")) or vocabulary_in(folder)
     if found is None:
         raise FileNotFoundError(
-            f"{path} has no {VOCABULARY_FILE}, and no {TOKENIZER_JSON} with word pieces; give the folder of a model, "
+            f"{path} has no {VOCAB_FILE}, and no {TOKENIZER_JSON} with word pieces; give the folder of a model, "
             "the prefix of its checkpoint, or hf://owner/name; to read a vocabulary without a model, call "
             "FullTokenizer(vocab_file)"
         )

@@ -13,7 +13,7 @@ from bert_keras.storage import paths
 from bert_keras.storage.checks import TASK_FILE
 from bert_keras.storage.hub import SCHEME, fetch, split_name
 from bert_keras.storage.tokenizer.files import TOKENIZER_FILES
-from bert_keras.storage.tokenizer.vocabulary import VOCABULARY_FILE
+from bert_keras.storage.tokenizer.vocabulary import VOCAB_FILE
 
 log = logging.getLogger("bert_keras")
 
@@ -21,7 +21,7 @@ _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 _WEB_ADDRESS = re.compile(r"https?://(?:huggingface\.co/([\w.-]+/[\w.-]+))?")
 _SMALL_FILES = (
     *(HUGGING_FACE_FILE, RELEASED_FILE, f"model{INDEX_ENDING}", TASK_FILE),
-    *(VOCABULARY_FILE, *TOKENIZER_FILES),
+    *(VOCAB_FILE, *TOKENIZER_FILES),
     # Of sentence-transformers.
     *("modules.json", "sentence_*_config.json", "config_sentence_transformers.json", "*_Pooling/config.json"),
 )

@@ -37,7 +37,7 @@ from bert_keras.storage.tokenizer.keys import (
     content_of,
     unsupported,
 )
-from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, Tokens, read_tokens
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE, Tokens, read_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -205,7 +205,7 @@ class TokenizerFiles:
 
         A tokenizer.json with more tokens, which were added, comes first.
         """
-        file = self._file(VOCABULARY_FILE)
+        file = self._file(VOCAB_FILE)
         if not paths.is_file(file):
             return self._json and self._json.file
         if self._json and self.is_foreign and len(self._json.tokens) > len(read_tokens(file)):
@@ -215,7 +215,7 @@ class TokenizerFiles:
     @functools.cached_property
     def tokens(self) -> Tokens:
         """The tokens of the vocabulary. Raises FileNotFoundError without one."""
-        tokens = read_tokens(self.vocab_file or self._file(VOCABULARY_FILE))
+        tokens = read_tokens(self.vocab_file or self._file(VOCAB_FILE))
         if self.is_foreign:
             # transformers reads the key in no tokenizer_config.json, and in the tokenizer.json of a generic class.
             tokens.longest_word = self._json.longest_word if self._json and self.is_generic else LONGEST_WORD_OF_OTHERS
@@ -288,7 +288,7 @@ class TokenizerFiles:
                     raise unsupported(read.file, "another template than [CLS] A [SEP] B [SEP]")
         elif read.post_processor != "BertProcessing" and self.is_foreign and self.is_generic:
             raise unsupported(read.file, f"the post_processor {read.post_processor}")
-        if paths.is_file(text_file := self._file(VOCABULARY_FILE)):
+        if paths.is_file(text_file := self._file(VOCAB_FILE)):
             read.check_equal(text_file, read_tokens(text_file))
 
     def _report(self, file: str, name: str, kind: object, known: str) -> None:

@@ -10,7 +10,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.storage import inspection, json_files, paths
 from bert_keras.storage.tokenizer.json_file import LONGEST_WORD, TokenizerJson
 
-VOCABULARY_FILE = "vocab.txt"
+VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
@@ -19,7 +19,7 @@ def vocabulary_in(folder: str | os.PathLike) -> str | None:
 
     A `tokenizer.json` counts only if its tokens are word pieces. Raises ValueError if it is damaged.
     """
-    if paths.is_file(file := paths.join(folder, VOCABULARY_FILE)):
+    if paths.is_file(file := paths.join(folder, VOCAB_FILE)):
         return file
     found = TokenizerJson.of_folder(folder)
     return found and found.file

@@ -56,7 +56,7 @@ from bert_keras.settings.devices import PRECISIONS
 from bert_keras.settings.effects import refuse
 from bert_keras.settings.groups import free_settings, values_of
 from bert_keras.storage import paths
-from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCABULARY_FILE, vocabulary_bytes
+from bert_keras.storage.tokenizer.vocabulary import TOKENIZER_CONFIG, VOCAB_FILE, vocabulary_bytes
 from bert_keras.tasks.pretraining.input import longest_learned, read_input, vocabulary_file
 from bert_keras.tasks.pretraining.settings import PretrainingSettings
 
@@ -273,4 +273,4 @@ class _Opened:
             preparation = Preparation(casing, records.metadata.get("strip_accents"), longest, longest_word)
             run_dir.write_text(TOKENIZER_CONFIG, preparation.to_text())
         if vocab_file:
-            run_dir.write_text(VOCABULARY_FILE, vocabulary_bytes(vocab_file))
+            run_dir.write_text(VOCAB_FILE, vocabulary_bytes(vocab_file))
