@@ -9,6 +9,7 @@ were not learned from.
 """
 
 import dataclasses
+import functools
 import logging
 import os
 import sys
@@ -21,7 +22,7 @@ if not __package__:
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.corpus.coverage import cover, coverage_table, measure, open_vocabulary, warn_about_unknown
 from bert_keras.data_prep.corpus.documents import find_text_files, inspect_texts
@@ -165,10 +166,7 @@ def _check_folder(tokenizer_file: str) -> bool:
     return False
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
+run_program = functools.partial(as_program, main)
 
 if __name__ == "__main__":
     run_program()

@@ -11,6 +11,7 @@ work; every such number gives the same files. Text, vocabulary and outputs can b
 """
 
 import dataclasses
+import functools
 import logging
 import os
 import sys
@@ -24,7 +25,7 @@ from absl import flags
 from rich.table import Table
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.cleaning.filters import Cleaning, check_eval
 from bert_keras.data_prep.corpus.documents import find_text_files
@@ -127,10 +128,7 @@ def _table(summary: dict, settings: PretrainingDataSettings) -> Table:
     return table
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
+run_program = functools.partial(as_program, main)
 
 if __name__ == "__main__":
     run_program()

@@ -21,7 +21,7 @@ if not __package__:
 
 from absl import flags
 
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import as_program, parse, require
 from bert_keras.data_prep import create_pretraining_data
 from bert_keras.data_prep.corpus.beam_workers import BeamWorkers
 from bert_keras.mistakes import Mistake
@@ -50,10 +50,7 @@ def main(argv: list[str]) -> dict:
     return create_pretraining_data.build(values, functools.partial(BeamWorkers, options))
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
+run_program = functools.partial(as_program, main)
 
 if __name__ == "__main__":
     run_program()
