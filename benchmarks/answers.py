@@ -39,7 +39,7 @@ from benchmarks.answers_peers import PEERS
 from benchmarks.machine import spread
 from benchmarks.speed import print_machine
 from bert_keras import export_model, open_model
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import as_program, parse, require
 from bert_keras.prediction.arguments import ANSWER_PRECISIONS
 
 # Texts of a turn, which takes one to three seconds on two cores.
@@ -218,4 +218,4 @@ TEXTS = {
 }
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

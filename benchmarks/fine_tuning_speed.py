@@ -31,7 +31,7 @@ from absl import flags
 
 from benchmarks import speed
 from benchmarks.machine import DEVICES, use_device
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import as_program, parse, require
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -155,4 +155,4 @@ def print_table(turns):
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

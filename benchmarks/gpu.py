@@ -5,7 +5,6 @@ it is measured. Its share of the peak refers to the fastest product of square ma
 """
 
 import os
-import sys
 import time
 
 from bert_keras.cli.start import start_tensorflow
@@ -17,7 +16,7 @@ import numpy as np
 
 from benchmarks import peers, speed
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from tools.check_gpu import define_flags
 
 PEAK_SIZES = (2048, 4096, 8192, 16384)
@@ -221,4 +220,4 @@ class Torch:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

@@ -24,7 +24,7 @@ from onnxruntime.transformers import optimizer
 
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
-from bert_keras.cli.flags import run_main
+from bert_keras.cli.flags import as_program
 from bert_keras.modeling import BertModel
 from bert_keras.modeling.fused import fused_operations
 from bert_keras.modeling.number_format import dtype_policy
@@ -112,4 +112,4 @@ def of_keras_hub(config, batch, policy, is_compiled):
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

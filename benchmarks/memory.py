@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from benchmarks.machine import DEVICES, describe_machine, use_device
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.settings.devices import PRECISIONS
 
 # Flags of the training programs with several values each; every combination is measured.
@@ -146,4 +146,4 @@ def peak_memory(device):
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

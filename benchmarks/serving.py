@@ -34,7 +34,7 @@ from absl import flags
 from benchmarks import load_client
 from benchmarks.machine import spread
 from benchmarks.speed import print_machine
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import as_program, parse, require
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _PACKAGES = ("tensorflow", "starlette", "uvicorn", "torch", "transformers", "sentence-transformers")
@@ -258,4 +258,4 @@ def print_table(turns, costs):
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

@@ -27,7 +27,7 @@ import torch
 
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
-from bert_keras.cli.flags import run_main
+from bert_keras.cli.flags import as_program
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingLoss, PretrainingModel
@@ -98,4 +98,4 @@ def of_keras_hub(config, batch, policy, is_compiled):
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)

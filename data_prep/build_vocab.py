@@ -9,6 +9,7 @@ were not learned from.
 """
 
 import dataclasses
+import functools
 import logging
 import os
 import sys
@@ -164,10 +165,7 @@ def _check_folder(tokenizer_file: str) -> bool:
     return False
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    as_program(main)
-
+run_program = functools.partial(as_program, main)
 
 if __name__ == "__main__":
     run_program()

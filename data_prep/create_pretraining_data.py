@@ -11,6 +11,7 @@ work; every such number gives the same files. Text, vocabulary and outputs can b
 """
 
 import dataclasses
+import functools
 import logging
 import os
 import sys
@@ -127,10 +128,7 @@ def _table(summary: dict, settings: PretrainingDataSettings) -> Table:
     return table
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    as_program(main)
-
+run_program = functools.partial(as_program, main)
 
 if __name__ == "__main__":
     run_program()

@@ -49,10 +49,7 @@ def main(argv: list[str]) -> dict:
     return create_pretraining_data.build(values, functools.partial(BeamWorkers, options))
 
 
-def run_program() -> None:
-    """Runs the program from the command line."""
-    as_program(main)
-
+run_program = functools.partial(as_program, main)
 
 if __name__ == "__main__":
     run_program()

@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.mistakes import Mistake
 from studies.runner.catalog import STUDIES
@@ -126,10 +126,5 @@ def _number(text):
     return int(text)
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    as_program(main)

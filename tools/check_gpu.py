@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.flags import as_program, parse
 from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -95,4 +95,4 @@ def _version(name):
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, sys.argv))
+    as_program(main)
