@@ -346,7 +346,7 @@ def test_the_commands_of_a_known_task_are_those_of_its_kind(tmp_path, starts):
         assert "check_labels.py" not in text
 
 
-@pytest.mark.parametrize("num_labels", [2, 30, 31, 1000])
+@pytest.mark.parametrize("num_labels", [2, 30, 31, 3000])
 def test_a_page_of_many_labels_is_small(tmp_path, num_labels):
     labels = tuple(f"label {number} {SCRIPT}{'x' * 300}" for number in range(num_labels))
     dev = [Example(str(n), f"text {n} " + 500 * "word ", label=labels[n % num_labels]) for n in range(2 * num_labels)]

@@ -84,8 +84,13 @@ def test_a_list_has_a_text_for_each_row(tmp_path):
 
 @pytest.mark.parametrize(
     ("loss", "activation", "rows"),
-    [("bce", "sigmoid", SCORES), ("listwise", "identity", ROWS)],
-    ids=["bce of scores", "listwise of negatives"],
+    [
+        ("bce", "sigmoid", SCORES),
+        ("listwise", "identity", ROWS),
+        pytest.param("bce", "sigmoid", ROWS, marks=pytest.mark.slow),
+        pytest.param("listwise", "identity", SCORES, marks=pytest.mark.slow),
+    ],
+    ids=["bce of scores", "listwise of negatives", "bce of negatives", "listwise of scores"],
 )
 def test_a_trained_model_sorts(train, loss, activation, rows):
     trained = train(rows, ROWS, SCORES, rerank_loss=loss, num_train_epochs=6)
