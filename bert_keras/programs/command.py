@@ -191,7 +191,7 @@ def naming_classifier(own: Iterable[str]) -> Iterator[None]:
         from bert_keras.tasks.tables.settings import ColumnSettings
 
         of_tables = LabelledTextSettings, OwnLabelSettings, ColumnSettings
-        known = {field.name for group in of_tables for field in setting_fields(group)}.difference(own)
+        known = {"eval_share", *(field.name for group in of_tables for field in setting_fields(group))}.difference(own)
         missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
         if not missing or ".py" in str(mistake):
             raise
