@@ -101,14 +101,6 @@ class FineTuningSettings(ModelSettings, RunSettings):
     )
     max_seq_length: int = setting("Maximum number of tokens in a sequence, with [CLS] and [SEP].", 128, lower_bound=4)
     do_predict: bool = free("Write predictions for {predict_file}, or the test data.", False)
-    eval_share: float = setting(
-        "Share of {train_file} to hold out for evaluation, such as 0.2.",
-        0.0,
-        unless={"task_name": ON, "tfds": ON, "eval_file": ON},
-        needs={"train_file": ON},
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
     train_batch_size: Any = setting("Number of examples in one update" + _SEVERAL, (32,), parser=NumbersParser(int, 1))
     predict_batch_size: int = free("Number of sequences in a batch of prediction.", 8, lower_bound=1, is_rare=True)
     learning_rate: Any = setting(
@@ -192,18 +184,35 @@ class FineTuningSettings(ModelSettings, RunSettings):
             for name in ("eval_steps", "metric"):
                 yield name, Message("without {do_eval}; give both, or leave it out")
 
-    @property
-    def holds_out(self) -> bool:
-        """True if the evaluation data are a part of `train_file`."""
-        data: Any = self
-        return bool(self.eval_share and data.train_file and not data.eval_file)
-
     def for_evaluation(self, eval_file: str | None = None) -> "FineTuningSettings":
         """Returns the settings with which the task reads its evaluation data again, or another file in the same way."""
         return dataclasses.replace(self, eval_file=eval_file) if eval_file else self
 
     def evaluation_data(self) -> str | None:
         """Returns the path of the evaluation data; "" if a name identifies them, None if there are none."""
+        return getattr(self, "eval_file", None)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeldOutSettings(FineTuningSettings):
+    """The settings of programs that can evaluate on a part of the training data; see `tasks.tables.held_out`."""
+
+    eval_share: float = setting(
+        "Share of {train_file} to hold out for evaluation, such as 0.2.",
+        0.0,
+        unless={"task_name": ON, "tfds": ON, "eval_file": ON},
+        needs={"train_file": ON},
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+
+    @property
+    def holds_out(self) -> bool:
+        """True if the evaluation data are a part of `train_file`."""
+        data: Any = self
+        return bool(self.eval_share and data.train_file and not data.eval_file)
+
+    def evaluation_data(self) -> str | None:
         data: Any = self
         return data.eval_file or (data.train_file if self.holds_out else None)
 

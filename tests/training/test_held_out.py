@@ -14,6 +14,7 @@ from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.export.run_folder import reopen_evaluation
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.programs.command import PROGRAMS
+from bert_keras.settings.groups import EvaluatedSettings
 from bert_keras.tasks.classification.held_out import hold_out
 from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tagging.files import split_sentences
@@ -228,6 +229,11 @@ def test_every_program_holds_out_the_same_part_of_its_data(program, tmp_path, ca
     again.prepare(str(tmp_path / "again"))
     assert again.facts == task.facts
     assert (again.eval_features["input_ids"] == task.eval_features["input_ids"]).all()
+
+
+def test_a_task_from_outside_the_project_has_no_share_that_it_would_ignore():
+    with pytest.raises(TypeError, match="eval_share"):
+        EvaluatedSettings.from_arguments("train_reviews", {"eval_share": 0.2})
 
 
 def test_documents_stay_whole_if_they_are_the_context():

@@ -7,7 +7,7 @@ from bert_keras.cli.flags import ChoiceParser
 from bert_keras.mistakes import Message, Mistake
 from bert_keras.prediction.arguments import answer_precision
 from bert_keras.settings.fields import REQUIRED, Settings, free, setting
-from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, TeacherSettings
+from bert_keras.settings.groups import TAUGHT, EvaluatedSettings, HeldOutSettings, TeacherSettings
 from bert_keras.settings.model_files import ModelSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser
 from bert_keras.tasks.tables.settings import KINDS, KNOWN, TFDS, ColumnSettings
@@ -78,7 +78,9 @@ class OwnLabelSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierSettings(EvaluatedSettings, TeacherSettings, OwnLabelSettings, ColumnSettings, LabelledTextSettings):
+class ClassifierSettings(
+    EvaluatedSettings, TeacherSettings, HeldOutSettings, OwnLabelSettings, ColumnSettings, LabelledTextSettings
+):
     """The settings of run_classifier.py."""
 
     title = "Data and task"

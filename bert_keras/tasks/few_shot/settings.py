@@ -8,14 +8,14 @@ from bert_keras.mistakes import Message, Mistake, Setting, check_names
 from bert_keras.settings.choices import DEFAULT_LORA_TARGETS
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting, setting_fields
-from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.settings.groups import EvaluatedSettings, HeldOutSettings
 from bert_keras.settings.numbers import NumberParser
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelledTextSettings
 from bert_keras.tasks.tables.settings import ColumnSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FewShotSettings(EvaluatedSettings, ColumnSettings, LabelledTextSettings):
+class FewShotSettings(EvaluatedSettings, HeldOutSettings, ColumnSettings, LabelledTextSettings):
     """The settings of run_few_shot.py.
 
     Fields that are not a `setting` are those that the code of all runs reads. No user can set them.

@@ -4,13 +4,13 @@ import dataclasses
 
 from bert_keras.mistakes import Mistake, Setting
 from bert_keras.settings.fields import free, setting
-from bert_keras.settings.groups import TeacherSettings
+from bert_keras.settings.groups import HeldOutSettings, TeacherSettings
 from bert_keras.tasks.question_answering.metrics import LANGUAGES
 from bert_keras.tasks.question_answering.squad_answers import ANSWER_TEXTS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadSettings(TeacherSettings):
+class SquadSettings(TeacherSettings, HeldOutSettings):
     """The settings of run_squad.py."""
 
     title = "Data and answers"

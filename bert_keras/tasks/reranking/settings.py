@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from bert_keras.settings.effects import ON
 from bert_keras.settings.fields import free, setting
-from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.settings.groups import EvaluatedSettings, HeldOutSettings
 from bert_keras.settings.numbers import ListedParser
 from bert_keras.tasks.tables.settings import header_setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RerankerSettings(EvaluatedSettings):
+class RerankerSettings(EvaluatedSettings, HeldOutSettings):
     """The settings of run_reranker.py."""
 
     title = "Queries and texts"

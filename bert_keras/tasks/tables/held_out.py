@@ -103,7 +103,7 @@ def with_part(settings: Any, files: Mapping[str, D], unit: str) -> tuple[dict[st
     """Divides the training data of a run that evaluates on a part of them.
 
     Args:
-        settings: those of the run, see `settings.groups.EvaluatedSettings`.
+        settings: those of the run, see `settings.groups.HeldOutSettings`.
         files: the contents of its files by the names of their settings.
         unit: what an example is, for messages.
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from bert_keras.settings.fields import free, setting
-from bert_keras.settings.groups import EvaluatedSettings, TeacherSettings
+from bert_keras.settings.groups import EvaluatedSettings, HeldOutSettings, TeacherSettings
 from bert_keras.settings.model_files import WORDS
 from bert_keras.storage import paths
 
@@ -12,7 +12,7 @@ USUAL_EVAL_FILE = "dev.txt"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NerSettings(EvaluatedSettings, TeacherSettings):
+class NerSettings(EvaluatedSettings, TeacherSettings, HeldOutSettings):
     """The settings of run_ner.py."""
 
     title = "Data and tags"

@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_keras.settings.fields import free, setting
-from bert_keras.settings.groups import EvaluatedSettings
+from bert_keras.settings.groups import EvaluatedSettings, HeldOutSettings
 from bert_keras.settings.numbers import ListedParser, NumberParser
 from bert_keras.tasks.tables.settings import header_setting
 from bert_keras.tasks.vectors import POOLINGS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VectorSettings(EvaluatedSettings):
+class VectorSettings(EvaluatedSettings, HeldOutSettings):
     """The settings of run_sentence_vectors.py."""
 
     title = "Data and vectors"
