@@ -164,8 +164,8 @@ def run_main(main: Callable[[list[str]], object], argv: list[str]) -> int:
 
 def as_program(main: Callable[[list[str]], object], writes_texts: bool = False) -> NoReturn:
     """Runs an entry point from the command line; `writes_texts`: standard output is UTF-8 whatever the system does."""
-    open_streams()
     if writes_texts:
+        open_streams()  # it may be closed
         cast(Any, sys.stdout).reconfigure(encoding="utf-8")
     sys.exit(run_main(main, sys.argv))
 

@@ -8,8 +8,8 @@ from absl import flags
 
 # The flags that begin their groups, in this order.
 _ACTIONS = ("do_train", "do_eval", "do_predict", "dry_run", "verify")
-_FIRST = (*_ACTIONS, "train_file", "input_file", "eval_file", "eval_share", "predict_file", "output_dir")
-_FIRST += ("init_checkpoint",)
+_DATA = ("train_file", "input_file", "eval_file", "eval_share", "predict_file")
+_FIRST = (*_ACTIONS, *_DATA, "output_dir", "init_checkpoint")
 # The first sentence; "Required." is not one.
 _SENTENCE = re.compile(r"(?:Required\. )?.*?[^.]\.(?= |$)", re.DOTALL)
 

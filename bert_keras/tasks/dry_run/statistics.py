@@ -141,7 +141,7 @@ def look_at_files(
                 content = read_files[name] = read(settings, name)
             if is_whole and content:
                 texts.append(describe(files[-1], content, settings))
-        if len(read_files) == len(files):
+        if not any(found.problems for found in files):
             with together.reading():
                 split(settings, read_files)
     add_shared_texts(together, texts)

@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_keras.data_prep.text.same_text import Placed, key_of
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import DATA, open_settings, stored_task, teacher_of
+from bert_keras.tasks.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.statistics import (
     Texts,
     add_equal_texts,
@@ -44,7 +44,7 @@ def look(settings: SquadSettings, is_whole: bool) -> list[Findings]:
         if settings.do_train:  # else a model may decide the lengths
             check_room(settings.max_seq_length, settings.max_query_length)
         used = {"train_file": settings.do_train or settings.holds_out, "predict_file": settings.do_predict}
-        for name in DATA[:3]:
+        for name in ACTIONS:
             if getattr(settings, name) and used.get(name, True):
                 files.append(Findings(getattr(settings, name), name))
                 texts += _read(files[-1], settings, is_whole, read)

@@ -134,7 +134,9 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
 def split_queries(settings: RerankerSettings, files: dict[str, Queries]) -> tuple[dict[str, Queries], dict[str, str]]:
     """Divides the queries of a run by `with_part`; the evaluation leaves out those without a text that fits."""
     found, facts = with_part(settings, files, "queries")
-    return found | ({"eval_file": found["eval_file"].fitting} if facts and "eval_file" in found else {}), facts
+    if facts and "eval_file" in found:
+        found["eval_file"] = found["eval_file"].fitting
+    return found, facts
 
 
 def check_queries(queries: Queries, name: str, is_mining: bool = False) -> None:

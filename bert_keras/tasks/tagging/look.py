@@ -45,7 +45,7 @@ def look(settings: NerSettings, is_whole: bool) -> list[Findings]:
             files.append(Findings(path, name))
             with files[-1].reading():
                 read[name] = read_conll(path, name != "predict_file", **columns_of(settings, path), split=split)
-        if len(read) == len(paths):
+        if not any(found.problems for found in files):
             with together.reading():
                 split_sentences(settings, read)
         with together.reading():
