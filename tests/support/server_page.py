@@ -135,9 +135,15 @@ class Page:
 
     def saved_file(self, folder):
         """Saves the file with the answers in a folder that is empty. Returns its path."""
+
+        def is_saved():
+            # Until the end, Chromium has a second file beside it, or one without content.
+            [*paths] = folder.iterdir()
+            return len(paths) == 1 and paths[0].suffix in (".csv", ".tsv") and paths[0].stat().st_size
+
         self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
         self.find("#table a").click()
-        self.wait(lambda: [path for path in folder.iterdir() if path.suffix != ".crdownload"])
+        self.wait(is_saved)
         [path] = folder.iterdir()
         return path
 
