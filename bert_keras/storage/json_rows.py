@@ -25,8 +25,8 @@ class JsonRows:
     """The objects of a file, each with the number of the line where it begins, or of the object if all are on one line.
 
     The content decides its form, not the ending of its name: an object on each line, objects over several lines, a list
-    of objects, an object whose "data" is such a list, or the columns of pandas' `to_json`. The call reads the whole
-    file; iterating parses its rows one by one. A row that is not an object, or a line that is not JSON, is a Mistake.
+    of objects, an object whose "data" is such a list, or a table of pandas' `to_json`. The call reads the whole file;
+    iterating parses its rows one by one. A row that is not an object, or a line that is not JSON, is a Mistake.
     `text` is the content of the file if it is read already.
 
     Attributes:
@@ -74,7 +74,7 @@ class JsonRows:
             if unread:
                 log.info('%s: the rows are its "data"; its other keys are not read: %s', self.name, ", ".join(unread))
             return self._of_list(self._find_value(start, "data"), is_whole=False)
-        if skip_blanks(text, end) == len(text) and (rows := _rows_of_columns(value)):
+        if skip_blanks(text, end) == len(text) and (rows := _rows_of_table(value)):
             self.unit = "row"
             return enumerate(rows, 1)
         return self._of_objects(start) if "\n" in text[start:end] else self._of_lines()
@@ -181,13 +181,19 @@ def begins_as_rows(text: str) -> bool:
     return _BEGIN_OF_ROWS.match(text) is not None
 
 
-def _rows_of_columns(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the rows of an object of columns, as pandas writes a table by default; or no row."""
-    columns = list(value.values())
-    keys = columns[0].keys() if columns and isinstance(columns[0], dict) else ()
-    if not all(map(str.isdecimal, keys)) or not all(isinstance(each, dict) and each.keys() == keys for each in columns):
+def _rows_of_table(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows of an object that pandas wrote: by columns, its default, by index or split; or no row."""
+    names, rows = value.get("columns"), value.get("data")
+    if isinstance(names, list) and isinstance(rows, list) and {*map(type, names)} == {str}:
+        whole = [isinstance(row, list) and len(row) == len(names) for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in rows] if all(whole) else []
+    parts = [part for part in value.values() if isinstance(part, dict)]
+    keys = parts[0].keys() if parts else ()
+    if len(parts) < len(value) or any(part.keys() != keys for part in parts):
         return []
-    return [{name: column[key] for name, column in value.items()} for key in keys]
+    if all(map(str.isdecimal, keys)):
+        return [{name: column[key] for name, column in value.items()} for key in keys]
+    return parts if all(map(str.isdecimal, value)) else []
 
 
 def _is_list_of_objects(value: Any) -> bool:

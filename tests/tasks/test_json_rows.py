@@ -44,14 +44,40 @@ def test_the_content_decides_the_form(write, name, content, lines):
     assert all(isinstance(row, dict) for _, row in found)
 
 
-def test_columns_as_pandas_writes_them(write):
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "split without index", "records", "table"])
+def test_tables_as_pandas_writes_them(write, orient):
     rows = [{"text": f"{number} {{", "label": number % 2 or None} for number in range(12)]
-    columns = {name: {str(number): row[name] for number, row in enumerate(rows)} for name in rows[0]}
-    path = write("a.json", json.dumps(columns))
-    found = JsonRows(path)
-    assert [(found.place(line), row) for line, row in found] == [(f"row {n}", row) for n, row in enumerate(rows)]
-    for content in ('{"a": {"0": 1}, "b": {"1": 1}}', '{"a": {"0": 1}, "b": 2}', '{"a": {"x": 1}}', '{"a": {}}'):
-        assert list(JsonRows(write("a.json", content))) == [(1, json.loads(content))]
+    split = {"columns": ["text", "label"], "data": [[*row.values()] for row in rows]}
+    content = {
+        "columns": {name: {str(number): row[name] for number, row in enumerate(rows)} for name in rows[0]},
+        "index": {str(number): row for number, row in enumerate(rows)},
+        "split": {"columns": split["columns"], "index": [*range(12)], "data": split["data"]},
+        "split without index": split,
+        "records": rows,
+        "table": {"schema": {"fields": [], "primaryKey": ["index"]}, "data": rows},
+    }[orient]
+    found = JsonRows(write("a.json", json.dumps(content)))
+    assert [row for _, row in found] == rows
+    if orient not in ("records", "table"):
+        assert [found.place(line) for line, _ in found] == [f"row {number}" for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"a": {"0": 1}, "b": {"1": 1}}',
+        '{"a": {"0": 1}, "b": 2}',
+        '{"a": {"x": 1}}',
+        '{"a": {}}',
+        '{"0": {"a": 1}, "1": {"b": 1}}',
+        '{"0": {"a": 1}, "1": 1}',
+        '{"columns": ["a", "b"], "data": [[1, 2], [1]]}',
+        '{"columns": ["a", 1], "data": [[1, 2]]}',
+        '{"columns": ["a"], "data": 1}',
+    ],
+)
+def test_an_object_that_is_no_table_is_a_row(write, content):
+    assert list(JsonRows(write("a.json", content))) == [(1, json.loads(content))]
 
 
 @pytest.mark.parametrize("content", ["a\tb\n", '"a","b"\n', "[ O\n", "[1] O", "{ O", '{"a", "b"}', "[CLS] {", "["])

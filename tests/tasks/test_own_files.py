@@ -1,5 +1,6 @@
 """A user's own files: columns, examples, and rejected input."""
 
+import json
 import re
 
 import pytest
@@ -309,7 +310,19 @@ def test_mistakes_in_columns(read, content, columns, message):
         ("high", "regression", 'own.csv line 2: the label "high" is not a finite number; correct it'),
         ("nan", "regression", 'the label "nan" is not a finite number'),
         ("True", "regression", 'the label "True" is not a finite number; write 1 for true and 0 for false'),
-        ('"1.234,5"', "regression", '"1.234,5" is not a finite number; write a decimal point'),
+        *(
+            (f'"{cell}"', "regression", f'the label "{cell}" is not a finite number; {advice}')
+            for cell, advice in {
+                "0,5": "write 0.5",
+                "-1.234.567,5": "write -1234567.5",
+                "1,234": "write 1234 or 1.234, whichever it is",
+                "1,234.50": "write 1234.50",
+                "-1,234,567": "write -1234567",
+                "0,123": "write 0.123",
+                "1,2,3": "write the number alone",
+                "5 %": "write the number alone",
+            }.items()
+        ),
         ("red||blue", "multi_label", 'own.csv line 2: the labels "red||blue" include an empty label; remove it'),
     ],
 )
@@ -325,6 +338,23 @@ def test_mistakes_in_labels(read, label, kind, message):
             '{"a": 1}\n',
             Columns("0", label="a"),
             'own.jsonl: no column is named "0"; its columns are a; a guess',
+        ),
+        (
+            '{"train": [{"text": "a"}], "test": [["b"]], "meta": {"label": 1}}\n',
+            Columns(),
+            "its columns are train, test, meta; name text_column and label_column; objects and lists of them are "
+            "neither texts nor labels: train, test, meta",
+        ),
+        (
+            '{"text": "so", "cats": {"good": 1}}\n',
+            Columns(),
+            "a guess is text_column='text'; no other column can have the labels, so add one; objects and lists of them "
+            "are neither texts nor labels: cats",
+        ),
+        (
+            json.dumps({f"column {number}": "a" for number in range(30)}),
+            Columns("text", label="label"),
+            "column 18, column 19 and 10 more; a guess",
         ),
         ('{"text": "a", "label": 1}\n{"text": "b"}\n', TEXT_AND_LABEL, 'line 2: the column "label" is empty'),
         ('{"text": 5, "label": 1}\n', TEXT_AND_LABEL, 'the column "text" is 5, but a text is needed'),

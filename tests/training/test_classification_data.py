@@ -95,7 +95,15 @@ def test_what_is_hardly_meant_is_said(write, messages):
     assert messages[-1] == ("30 labels are many for 30 examples: check label_column; numbers need kind=regression")
     assert messages[-2].endswith("and 10 more")
     read(do_train=True, train_file=write("m.csv", "text,labels", "a,x|y", "b,y"), kind="multi_label")
-    assert messages[-1] == "no example has more than one label; name what separates them in a cell with label_separator"
+    assert messages[-1] == (
+        "no example has more than one label; if a cell has several, name what separates them with label_separator; "
+        "if each has one, kind=single_label fits"
+    )
+    rows = [f"t{number},{('NaN', 'a', 'none')[number % 3]}" for number in range(7)]
+    read(do_train=True, train_file=write("p.csv", "text,label", *rows))
+    assert messages[-1] == (
+        "labels that programs write for missing values: NaN (3), none (2); remove their rows if they are"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from bert_keras.mistakes import Message, some_of
 from bert_keras.tasks.classification.labels import SeveralLabels
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.tables.examples import Example
-from bert_keras.tasks.tables.header import are_numbers
+from bert_keras.tasks.tables.header import are_numbers, is_missing
 
 log = logging.getLogger("bert_keras")
 
@@ -55,9 +55,14 @@ def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
     unseen = [label for label in labels if not counts[label]]
     if unseen:
         log.warning("no example to train on has the label %s", listed(unseen))
+    if missing := [f"{label} ({counts[label]:,})" for label in labels if is_missing(label)]:
+        log.warning("labels that programs write for missing values: %s; remove their rows if they are", listed(missing))
     if isinstance(kind, SeveralLabels) and not any(len(label) > 1 for label in of_examples):
         log.warning(
-            Message("no example has more than one label; name what separates them in a cell with {label_separator}")
+            Message(
+                "no example has more than one label; if a cell has several, name what separates them with "
+                "{label_separator}; if each has one, {kind}=single_label fits"
+            )
         )
     combined, separator = combined_label(labels) if kind.has_one else ("", "")
     if combined:

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_keras.mistakes import Given, Message, Mistake, closest, shortened
+from bert_keras.mistakes import Given, Message, Mistake, closest, shortened, some_of
 from bert_keras.storage.csv_rows import Row
 from bert_keras.tasks.tables.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES, folded, usual_pair
-from bert_keras.tasks.tables.guesses import guess_columns
+from bert_keras.tasks.tables.guesses import guess_columns, nested_columns
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header, judge_header, names_columns
 from bert_keras.tasks.tables.tables import BadRow, Table, without_bad_rows
 
@@ -19,6 +19,7 @@ log = logging.getLogger("bert_keras")
 HEADERS = ("auto", "true", "false")
 REPEATED_HEADER = "the row names the columns again, as in joined files; remove it"
 
+_COLUMNS_SHOWN = 20
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
 
 
@@ -166,6 +167,9 @@ def choose_columns(
         advice = Message("a guess is {}{}", Given(guess), candidates)
         if not guess:
             advice = Message("name {text_column}" + " and {label_column}" * needs_label)
+        if nested := nested_columns(names, rows or ()):
+            text = "{}; objects and lists of them are neither texts nor labels: {}"
+            advice = Message(text, advice, list_columns(nested))
         raise Mistake("{}: {}; its columns are {}; {}", source, "; ".join(problems), list_columns(names), advice)
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
@@ -204,8 +208,8 @@ def read_table(table: Table, columns: Columns, header: Header) -> tuple[dict[str
 
 
 def list_columns(columns: Sequence[str]) -> str:
-    """Returns column names for a message; long names, which are data rather than names, are truncated."""
-    return ", ".join(map(shortened, columns))
+    """Returns column names for a message; long and many names, which may be data, are cut."""
+    return some_of([*map(shortened, columns)], _COLUMNS_SHOWN)
 
 
 def _existing(given: Columns, names: Sequence[str]) -> tuple[str | None, ...]:

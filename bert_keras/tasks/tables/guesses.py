@@ -16,7 +16,7 @@ def guess_columns(
 
     The column of the longest cells is the text. If several could be the label, all of them are candidates; columns of 0
     and 1 are several labels, and numbers with a fraction are labels of a regression. A list is not a text; it has the
-    choices if the label is the number of one.
+    choices if the label is the number of one. Objects of JSON are neither.
 
     Args:
         names: of all columns.
@@ -25,8 +25,9 @@ def guess_columns(
         rows: the first rows; without any, only known columns are returned.
     """
     given = dict(zip(("text_column", "text_pair_column", "label_column"), known, strict=True))
-    chosen = {role: column for role, column in given.items() if column is not None}
-    cells = {name: [str(row[place]).strip() for row in rows] for place, name in enumerate(names)}
+    nested = nested_columns(names, rows)
+    chosen = {role: column for role, column in given.items() if column is not None and column not in nested}
+    cells = {name: [str(row[place]).strip() for row in rows] for place, name in enumerate(names) if name not in nested}
     cells = {name: found for name, found in cells.items() if name and any(found)}
     taken = {part.strip() for column in chosen.values() for part in (column, *column.split(","))}
     free = [name for name in cells if name not in taken]
@@ -65,6 +66,13 @@ def guess_columns(
             chosen |= {"choice_columns": lists[0], "kind": "multiple_choice"}
     order = [role for role in (*given, "choice_columns", "kind") if role in chosen]
     return {role: chosen[role] for role in order}, others
+
+
+def nested_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Returns the columns that have objects of JSON, or lists of them or of lists, in the first row."""
+    cells = {name: row[place] for row in rows[:1] for place, name in enumerate(names)}
+    parts = {name: cell if isinstance(cell, list) else [cell] for name, cell in cells.items()}
+    return [name for name, of_cell in parts.items() if any(isinstance(part, (dict, list)) for part in of_cell)]
 
 
 def likely_texts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

@@ -211,12 +211,22 @@ def _to_flag(value: Any, column: str) -> bool:
 def _to_finite(value: Any) -> float:
     number = None if isinstance(value, bool) else to_number(value)
     if number is None:
-        has_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
-        hint = "; write a decimal point instead of the comma" if has_comma else "; correct it"
-        if str(value).strip().lower() in TRUTH_VALUES:
-            hint = "; write 1 for true and 0 for false"
-        raise Mistake('the label "{!s}" is not a finite number{}', value, hint)
+        raise Mistake('the label "{!s}" is not a finite number; {}', value, _mend_number(str(value).strip()))
     return number
+
+
+def _mend_number(text: str) -> str:
+    """Returns what to do about a label that is not a number."""
+    if text.lower() in TRUTH_VALUES:
+        return "write 1 for true and 0 for false"
+    whole, of_decimals = text.replace(",", ""), text.replace(".", "").replace(",", ".")
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text):
+        return f"write {whole} or {of_decimals}, whichever it is"
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text):
+        return f"write {whole}"
+    if re.fullmatch(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+", text):
+        return f"write {of_decimals}"
+    return "write the number alone" if any(map(str.isdigit, text)) else "correct it"
 
 
 def _is_blank(value: Any) -> bool:
