@@ -5,9 +5,9 @@ from collections.abc import Collection, Container
 
 _OTHER_NAMES = {
     # transformers, its Trainer and its example programs
-    "model_name_or_path": "init_checkpoint model_dir input",
-    "pretrained_model_name_or_path": "init_checkpoint model_dir input",
-    "model_name": "init_checkpoint model_dir input",
+    "model_name_or_path": "model_dir init_checkpoint input",
+    "pretrained_model_name_or_path": "model_dir init_checkpoint input",
+    "model_name": "model_dir init_checkpoint input",
     "config_name": "bert_config_file",
     "dataset_name": "tfds",
     "validation_file": "eval_file",
@@ -64,11 +64,11 @@ _OTHER_NAMES = {
     "output_file": "output output_dir export_dir",
     "output_path": "output output_dir output_file export_dir",
     "save_dir": "output_dir export_dir",
-    "model": "init_checkpoint model_dir",
+    "model": "model_dir init_checkpoint",
     "model_dir": "init_checkpoint",
     "init_checkpoint": "model_dir input",
-    "model_path": "init_checkpoint model_dir input",
-    "checkpoint": "init_checkpoint model_dir",
+    "model_path": "model_dir init_checkpoint input",
+    "checkpoint": "model_dir init_checkpoint",
     "data": "train_file input_file",
     "input": "input_file train_file",
     "dev_file": "eval_file",
