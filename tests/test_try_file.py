@@ -159,7 +159,11 @@ def test_planted_wrong_labels_are_found(tmp_path, capsys):
     assert sorted(row[header.index("source")] for row in rows) == sorted(f"a.csv line {row + 2}" for row in wrong)
     shown = capsys.readouterr().out
     assert "3 of 80 labels may be wrong" in shown
+    assert "clearly" not in shown
     assert "a.csv line 9: good, rather bad: " in shown
+    right = [example for row, example in enumerate(train) if row not in wrong]
+    assert tried._check_labels(types.SimpleNamespace(kind=data.kind, train=right, dev=[])) == 0
+    assert "No label contradicts the words of the other texts clearly." in capsys.readouterr().out
     few = types.SimpleNamespace(kind=data.kind, train=[train[0], train[1], train[3]], dev=[])
     assert tried._check_labels(few) == 0
     assert "The labels are not checked, because a label has too few different texts." in capsys.readouterr().out
@@ -179,6 +183,7 @@ def test_all_kinds_of_labels_can_be_tried(start, tmp_path, monkeypatch, header, 
     (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
     status, shown, mistake = start("a.csv", "--yes", *flags)
     assert (status, mistake) == (0, "")
+    assert re.search(r"for 2 steps, and evaluate on the other \d\? This takes", shown)
     assert (tmp_path / "a_try/run/report.html").exists()
 
 

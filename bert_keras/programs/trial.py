@@ -61,7 +61,9 @@ class Trial:
         with keeping_log():  # `show_files` has shown it
             data: Any = read_classification_data(settings, None)
         num_steps = min(_STEPS, -(-len(data.train) * _EPOCHS // _BATCH_SIZE))
-        self._ask(len(data.train), len(data.dev), num_steps, is_asked)
+        evaluate = f"evaluate on the other {len(data.dev):,}"
+        rest = f"{evaluate}, and check the labels" if data.kind.has_one else f"and {evaluate}"
+        self._ask(f"Train on {len(data.train):,} of these texts for {num_steps:,} steps, {rest}?", is_asked)
         settings, _ = command.read([command.name, *flags, f"--max_steps={num_steps}"])
         run = command.open_run(settings, None, self.console)
         result = run.execute()
@@ -85,12 +87,9 @@ class Trial:
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _ask(self, num_train: int, num_eval: int, num_steps: int, is_asked: bool) -> None:
+    def _ask(self, work: str, is_asked: bool) -> None:
         """Ends the program unless the user wants the run."""
-        self._print(
-            f"Train on {num_train:,} of these texts for {num_steps:,} steps, evaluate on the other {num_eval:,}, and "
-            f"check the labels? This takes a few minutes. Everything goes into {self.folder}/."
-        )
+        self._print(f"{work} This takes a few minutes. Everything goes into {self.folder}/.")
         if not is_asked:
             return
         if not sys.stdin.isatty():
@@ -126,6 +125,8 @@ class Trial:
                 f"\n{len(found):,} of {len(ids):,} labels may be wrong: the words of the other texts, which give "
                 f"{share:.0%} of the texts their label, contradict them. {file} has all, the clearest first:"
             )
+        else:
+            self._print("\nNo label contradicts the words of the other texts clearly.")
         for each in found[:_SUSPECTS_SHOWN]:
             text = each.text if len(each.text) <= 90 else f"{each.text[:90]}..."
             self._print(f"  {each.source}: {each.label}, rather {each.suggestion}: {text}")

@@ -170,7 +170,10 @@ def test_the_log_tells_copies_and_rare_labels(caplog):
             "^eval_share=0.5 of 3 examples leaves 3 to train and 0 to evaluate on, because no label has two different "
             "texts; give another share",
         ),
-        (("0.5", "1.25", "2"), 0.5, "two different texts \\(labels that are numbers need kind=regression\\); give"),
+        *(
+            (labels, 0.5, "two different texts \\(labels that are numbers need kind=regression\\); give")
+            for labels in (("0.5", "1.25", "2"), ("0,5", "1,25", "2"))
+        ),
     ],
 )
 def test_nothing_to_hold_out(labels, share, message):

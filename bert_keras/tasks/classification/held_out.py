@@ -19,7 +19,7 @@ def hold_out(
     rules = LABELS[kind]()
     labels = [rules.names_in(example.label) for example in examples] if rules.has_classes else None
     hint: str | Message = ""
-    if rules.has_one and are_numbers(str(example.label) for example in examples):
+    if rules.has_one and are_numbers(str(example.label).replace(",", ".") for example in examples):
         hint = Message("labels that are numbers need {kind}=regression")
     keys = (example.key for example in examples)
     held_out = choose_held_out(keys, share, path, labels, hint=hint, purpose=purpose)
