@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tiny_classes import table_in, texts, write_encoder, write_rows, write_start
 from training_programs import check_labels as program
+from training_programs import run_few_shot
 
 from bert_keras import check_labels
 from bert_keras.cli.flags import run_main
@@ -263,6 +264,10 @@ def test_a_mistake_names_the_program_that_has_its_flag(encoder, tmp_path, capsys
     told = capsys.readouterr().err
     assert "lists are for --kind=multi_label" in told
     assert told.rstrip().endswith("; for --kind, use run_classifier.py")
+    data = write_rows(tmp_path / "train.csv", "text,label", [[f"a {row}", f"c{row}"] for row in range(60)], ",")
+    assert run_main(run_few_shot.main, ["run_few_shot.py", f"--train_file={data}", "--dry_run"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "numbers need --kind=regression; for --kind, use run_classifier.py" in told
 
 
 def test_a_rare_label_and_earlier_tables_are_refused(encoder, rows, tmp_path, capsys):
@@ -301,7 +306,7 @@ def test_tables_have_the_ids(encoder, rows, tmp_path):
     assert {one["id"] for one in tables["next_labels"]} == {"m0", "m1"}
 
 
-def test_places_of_data_in_memory_are_their_rows(encoder, rows, tmp_path):
+def test_places_of_data_in_memory_are_their_rows(encoder, rows, tmp_path, messages):
     data = [tuple(row) for row in rows[:60]]
     check = check_labels(data, init_checkpoint=encoder, output_dir=tmp_path / "out", max_seq_length=12, verbose=False)
     for suspect in check.suspects:
@@ -310,6 +315,8 @@ def test_places_of_data_in_memory_are_their_rows(encoder, rows, tmp_path):
         assert suspect.id == ""
     assert {f"train_data row {row}" for row in (3, 20, 41)} <= {suspect.source for suspect in check.suspects}
     assert "id" not in table_in(tmp_path / "out" / "suspects.tsv")[0]
+    assert "encoding the texts of train_data (60)" in messages
+    assert not [line for line in messages if ".jsonl" in line]
 
 
 def test_a_check_that_stopped_between_its_tables_continues(encoder, rows, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import rich.console
@@ -15,7 +15,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.mistakes import Mistake, Setting
+from bert_keras.mistakes import Message, Mistake, Setting
 from bert_keras.runs.run_dir import CURVES_FILE, REPORT_FILE, TRIES_FILE
 from bert_keras.settings.fields import Settings, define_flag, free, program_flags, setting_fields
 from bert_keras.settings.groups import RunSettings
@@ -178,24 +178,41 @@ PROGRAMS = {
 
 @contextlib.contextmanager
 def naming_classifier(own: Iterable[str]) -> Iterator[None]:
-    """Adds run_classifier.py to a mistake with flags of tables that the program lacks, given its own flags.
+    """Adds run_classifier.py to mistakes and warnings with flags of tables that the program lacks, given its own flags.
 
-    Programs share what reads tables. A mistake that names a program needs no other.
+    Programs share what reads tables. A message that names a program needs no other.
     """
+    own = {*own}
+
+    def change(record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, Message):
+            record.msg = _naming(record.msg, own)
+        return True
+
+    log.addFilter(change)
     try:
         yield
     except Mistake as mistake:
-        named: list[str] = []
-        mistake.message.spelled(lambda name: named.append(name) or name)
-        from bert_keras.tasks.classification.settings import LabelledTextSettings, OwnLabelSettings  # for mistakes only
-        from bert_keras.tasks.tables.settings import ColumnSettings
-
-        of_tables = LabelledTextSettings, OwnLabelSettings, ColumnSettings
-        known = {"eval_share", *(field.name for group in of_tables for field in setting_fields(group))}.difference(own)
-        missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
-        if not missing or ".py" in str(mistake):
+        message = _naming(mistake.message, own)
+        if message is mistake.message:
             raise
-        raise Mistake("{}; for {}, use run_classifier.py", mistake, missing) from mistake
+        raise Mistake(message) from mistake
+    finally:
+        log.removeFilter(change)
+
+
+def _naming(message: Message, own: Collection[str]) -> Message:
+    from bert_keras.tasks.classification.settings import LabelledTextSettings, OwnLabelSettings  # for few messages only
+    from bert_keras.tasks.tables.settings import ColumnSettings
+
+    named: list[str] = []
+    message.spelled(lambda name: named.append(name) or name)
+    of_tables = LabelledTextSettings, OwnLabelSettings, ColumnSettings
+    known = {"eval_share", *(field.name for group in of_tables for field in setting_fields(group))}.difference(own)
+    missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
+    if not missing or ".py" in str(message):
+        return message
+    return Message("{}; for {}, use run_classifier.py", message, missing)
 
 
 def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_useful: bool) -> None:

@@ -27,6 +27,7 @@ from bert_keras.programs.few_shot import train_few_shot
 from bert_keras.settings.devices import check_backend
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_can_create
+from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.classification.data import read_own
 from bert_keras.tasks.classification.label_warnings import combined_label
 from bert_keras.tasks.classification.settings import LabelCheckSettings
@@ -148,7 +149,7 @@ class _Check:
     def _encoded(self, encoder: Inference, examples: Sequence[Example], setting: str) -> np.ndarray:
         """Returns the vectors, float32 [N, H]."""
         unlabelled = [dataclasses.replace(example, label=None) for example in examples]
-        name = paths.name(getattr(self.settings, setting))
+        name = paths.name(name_of(getattr(self.settings, setting)))
         length = self.settings.max_seq_length
         features = make_features(unlabelled, self.files.tokenizer, length, None, name)
         log.info("encoding the texts of %s (%s)", name, f"{len(examples):,}")
@@ -212,7 +213,7 @@ class _Check:
         if found.duplicates:
             log.warning("texts that occur several times, with different labels: %s", f"{found.duplicates[-1].group:,}")
         if found.leaks:
-            files = [paths.name(file or "") for file in (self.settings.eval_file, self.settings.train_file)]
+            files = [paths.name(name_of(file or "")) for file in (self.settings.eval_file, self.settings.train_file)]
             log.warning("texts of %s that are also in %s, or nearly: %s", *files, f"{len(found.leaks):,}")
         log.info("Look at %s", ", ".join(written))
 

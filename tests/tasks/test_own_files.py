@@ -321,6 +321,7 @@ def test_mistakes_in_columns(read, content, columns, message):
                 "0,123": "write 0.123",
                 "1,2,3": "write the number alone",
                 "5 %": "write the number alone",
+                "No": "write 1 for yes and 0 for no",
             }.items()
         ),
         ("red||blue", "multi_label", 'own.csv line 2: the labels "red||blue" include an empty label; remove it'),

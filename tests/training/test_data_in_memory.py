@@ -17,13 +17,17 @@ from bert_keras.data_prep.corpus.documents import inspect_texts
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import ThisProcess, Work, WorkFolder
-from bert_keras.programs import classifier, ner, pretraining, sentence_vectors, squad
+from bert_keras.programs import classifier, ner, pretraining, reranker, sentence_vectors, squad
 from bert_keras.programs.data import DataFiles
 from bert_keras.storage.inspection import FORMATS
 from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.question_answering.question_files import read_articles
 from bert_keras.tasks.question_answering.squad_files import make_examples
+from bert_keras.tasks.reranking.data import check_queries, read_queries, split_queries
+from bert_keras.tasks.reranking.settings import RerankerSettings
 from bert_keras.tasks.tagging.conll import read_conll
+from bert_keras.tasks.vectors.data import read_texts, split_texts
+from bert_keras.tasks.vectors.settings import VectorSettings
 
 WORDS, TAGS = ["Anna", "is"], ["B-PER", "O"]
 SPAN = {"start": 0, "end": 4, "label": "PER"}
@@ -136,6 +140,46 @@ def test_mistakes_in_questions(tmp_path, messages, row, message):
         return
     with pytest.raises(ValueError, match=f"^train_data {message}"):
         make_examples(read_articles(path), name_of(path), True, False)
+
+
+PAIRS = [{"sentence1": f"he {number}", "sentence2": "she", "score": number % 3} for number in range(12)]
+SCORED = [{"query": f"he {number // 2}", "text": f"she {number}", "score": number % 2} for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("program", "settings", "read", "data", "problem"),
+    [
+        (
+            sentence_vectors,
+            VectorSettings,
+            lambda settings: split_texts(settings, {"train_file": read_texts(settings, "train_file")}),
+            PAIRS,
+            ([row | {"score": 0} for row in PAIRS], "train_data: all scores are 0; "),
+        ),
+        (
+            reranker,
+            RerankerSettings,
+            lambda settings: [
+                check_queries(queries, name)
+                for name, queries in split_queries(
+                    settings, {"train_file": read_queries(settings.train_file, settings)}
+                )[0].items()
+            ],
+            SCORED,
+            ([row | {"score": 1} for row in SCORED], "train_data: all texts fit their queries, "),
+        ),
+    ],
+    ids=["vectors", "reranker"],
+)
+def test_texts_and_queries(tmp_path, messages, program, settings, read, data, problem):
+    def read_data(data):
+        return read(settings(train_file=write(program, data, tmp_path), eval_share=0.25, do_train=True, do_eval=True))
+
+    read_data(data)
+    assert [line for line in messages if line.startswith("train_data: ") and " held out for evaluation" in line]
+    with pytest.raises(ValueError, match=f"^{problem[1]}"):
+        read_data(problem[0])
+    assert not [line for line in messages if ".jsonl" in line]
 
 
 def rows(data, name="train_data", program=classifier):

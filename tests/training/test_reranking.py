@@ -83,6 +83,25 @@ def test_a_list_has_a_text_for_each_row(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        ({}, {"b": 1, "c": 0, "d": 0}),
+        ({"choice_columns": ("negative_2",)}, {"b": 1, "d": 0}),
+        ({"label_column": "stars"}, {"b": 3}),
+    ],
+)
+def test_texts_that_do_not_fit_are_found_beside_named_ones(tmp_path, given, texts):
+    path = tmp_path / "a.csv"
+    path.write_text("q,found,negative,negative_2,stars\na,b,c,d,3\n")
+    settings = RerankerSettings(text_column="q", text_pair_column="found", **given)
+    assert read_queries(str(path), settings).texts == {"a": texts}
+    path.write_text("negative,a,b\nc,d,e\n")
+    settings = RerankerSettings(text_column="0", text_pair_column="1", has_header="false", **given)
+    if not given:
+        assert read_queries(str(path), settings).texts == {"negative": {"a": 1}, "c": {"d": 1}}
+
+
+@pytest.mark.parametrize(
     ("loss", "activation", "rows"),
     [
         ("bce", "sigmoid", SCORES),
@@ -198,7 +217,8 @@ MISTAKES = [
     (
         (ONE,),
         {},
-        "all texts fit their queries, but training needs texts that do not; give label_column, columns such as",
+        r"^train_data: all texts fit their queries, but training needs texts that do not; give columns with them "
+        r"\(choice_columns\), scores of 0 \(label_column\), or mine_negatives$",
     ),
     ((ROWS, ONE), {}, "all texts fit their queries, so every model would be perfect; give texts that do not fit, or"),
     ((ROWS, [{"query": "he", "text": "a", "score": 0}]), {}, 'the query "he" has no text that fits; add one, or'),

@@ -85,6 +85,7 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     if given and None in texts[:2]:
         raise Mistake("the query and its text need a column each; give both {text_column} and {text_pair_column}")
     table = Table(path)
+    path = table.path  # for messages
     if not (given or has_relevance) and (listed := usual_pair(table.names, LIST_PAIRS)):
         given = [*listed, *negative_names(table.names)]
         log.info("%s: texts are read from: %s", path, ", ".join(f'"{column}"' for column in given))
@@ -93,9 +94,12 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     header = find_header(table, columns, settings.has_header)
     if header.answer != YES and not given:
         raise without_names(table, header, guess_roles(table, _ROLES, has_relevance, is_numbered=True))
-    score = settings.label_column
-    if score is None and not negative_names(table.names):
+    score, wrong = settings.label_column, negative_names(table.names) if header.answer == YES else []
+    if score is None and not wrong:
         score = usual_name(table.names, RELEVANCE_NAMES)
+    if score is None and len(given) == 2 and not {*wrong} <= {*given} and has_relevance:
+        given = list(dict.fromkeys([*given, *wrong]))
+        log.info("%s: texts that do not fit: %s", path, ", ".join(f'"{column}"' for column in given[2:]))
     found = read_file(table, given, score, has_labels=has_relevance, has_header=settings.has_header, roles=_ROLES)
     if not (found.has_scores or found.has_pairs):
         raise Mistake(
@@ -152,7 +156,8 @@ def check_queries(queries: Queries, name: str, is_mining: bool = False) -> None:
             '{}: the query "{}" has no text that fits; add one, or remove the query', queries.path, without[0]
         )
     needed = {
-        "train_file": "but training needs texts that do not; give {label_column}, columns such as negative, or ",
+        "train_file": "but training needs texts that do not; give columns with them ({choice_columns}), scores of 0 "
+        "({label_column}), or ",
         "eval_file": "so every model would be perfect; give texts that do not fit, or ",
     }
     if name in needed and not (is_mining or queries.has_wrong_texts):

@@ -10,6 +10,7 @@ from bert_keras.data_prep.text.same_text import Key, group_numbers
 from bert_keras.mistakes import Message, Mistake, several, some_of
 from bert_keras.runs.run_dir import RUN_CONFIG, read_run_config
 from bert_keras.storage import paths
+from bert_keras.storage.json_rows import name_of
 
 D = TypeVar("D", bound="Divisible")
 
@@ -67,10 +68,10 @@ def choose_held_out(
         elif reason and hint:
             reason = Message("{} ({})", reason, hint)
         raise Mistake(_TOO_FEW[purpose], share, several(count, unit), count - len(held_out), len(held_out), reason)
-    num_texts = len({*numbers})
+    num_texts, name = len({*numbers}), paths.name(name_of(path))
     log.info(
         "%s: %s of %s %s, chosen at random%s, are held out for %s%s",
-        paths.name(path),
+        name,
         f"{len(held_out):,}",
         f"{count:,}",
         unit,
@@ -79,7 +80,7 @@ def choose_held_out(
         f"; equal texts ({count - num_texts:,} copies) stay together" if num_texts < count else "",
     )
     if labels and purpose == "evaluation":
-        _warn_of_missing(labels, held_out, paths.name(path))
+        _warn_of_missing(labels, held_out, name)
     return held_out
 
 
@@ -140,7 +141,7 @@ def check_same_rest(settings: Any, facts: Mapping[str, Any]) -> None:
         raise Mistake(
             "{eval_share}={} of {}: the model in {} was not trained on exactly the rest of it; give {eval_file}",
             settings.eval_share,
-            settings.train_file,
+            name_of(settings.train_file),
             settings.output_dir,
         )
 

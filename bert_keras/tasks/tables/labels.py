@@ -219,6 +219,8 @@ def _mend_number(text: str) -> str:
     """Returns what to do about a label that is not a number."""
     if text.lower() in TRUTH_VALUES:
         return "write 1 for true and 0 for false"
+    if text.lower() in ("yes", "no"):
+        return "write 1 for yes and 0 for no"
     whole, of_decimals = text.replace(",", ""), text.replace(".", "").replace(",", ".")
     if re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text):
         return f"write {whole} or {of_decimals}, whichever it is"

@@ -12,6 +12,7 @@ from typing import Any
 from bert_keras.data_prep.text.same_text import Key, Placed, key_of
 from bert_keras.mistakes import Given, Message, Mistake, Setting, several
 from bert_keras.storage import inspection, paths
+from bert_keras.storage.json_rows import name_of
 from bert_keras.storage.text_files import is_blank
 from bert_keras.tasks.tables.column_names import (
     CLASS_NAMES,
@@ -89,10 +90,10 @@ class Texts:
 
 def read_texts(settings: VectorSettings, name: str) -> Texts:
     """Reads one of the files of a run, that of the setting `name`, and refuses what it cannot learn or evaluate."""
-    path = getattr(settings, name)
+    table = Table(getattr(settings, name))
     columns = settings.text_columns, settings.score_column, settings.label_column
-    texts = read_file(Table(path), *columns, has_labels=name != "predict_file", has_header=settings.has_header)
-    log.info("%s: %s of %s", path, several(len(texts.rows), "rows"), texts.kind)
+    texts = read_file(table, *columns, has_labels=name != "predict_file", has_header=settings.has_header)
+    log.info("%s: %s of %s", table.path, several(len(texts.rows), "rows"), texts.kind)
     _check(texts, name, settings)
     return texts
 
@@ -110,10 +111,10 @@ def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
     if name == "train_file" and not settings.do_train:
         return  # only a part of it is read
     if name == "eval_file" and texts.kind == "texts":
-        path = Message("{eval_file}={}", settings.eval_file) if settings.eval_file else settings.train_file
+        path = name_of(settings.eval_file or settings.train_file)
         raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)
     if name == "train_file" and texts.has_scores and not (settings.max_score or any(texts.labels)):
-        raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
+        raise Mistake("{}: all scores are 0; give pairs of different similarity", name_of(settings.train_file))
     if name == "train_file" and not texts.has_scores:
         _check_others(texts.rows, settings)
 
@@ -128,7 +129,7 @@ def _check_others(rows: Sequence[tuple[str, ...]], settings: VectorSettings) -> 
     if min(len({row[0] for row in rows}), len({row[:2][-1] for row in rows})) < 2:
         raise Mistake(
             "{}: all examples have the same first or the same second text; ranking needs others to compare with",
-            settings.train_file,
+            name_of(settings.train_file),
         )
     if min(settings.train_batch_size) < 2:
         raise Mistake(
