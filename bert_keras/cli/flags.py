@@ -20,7 +20,7 @@ from bert_keras.cli.console import Messages, drop_output
 from bert_keras.cli.help import help_of, is_path
 from bert_keras.cli.other_names import name_here, names_like
 from bert_keras.cli.program_names import as_started
-from bert_keras.cli.start import open_streams
+from bert_keras.cli.start import open_streams, start_for_addresses
 from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.storage import paths
 from bert_keras.storage.writing import FULL
@@ -167,6 +167,7 @@ def as_program(main: Callable[[list[str]], object], writes_texts: bool = False) 
     if writes_texts:
         open_streams()  # it may be closed
         cast(Any, sys.stdout).reconfigure(encoding="utf-8")
+    start_for_addresses()
     sys.exit(run_main(main, sys.argv))
 
 

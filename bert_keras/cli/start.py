@@ -82,6 +82,16 @@ def start_tensorflow() -> None:
     sys.modules["tensorflow"].config.experimental.enable_tensor_float_32_execution(False)
 
 
+def start_for_addresses() -> None:
+    """Starts TensorFlow if the command line has an address such as gs://bucket/file, because it reads and writes it.
+
+    Else the first file would import it with all of its greeting lines. A spawned process has the same command line.
+    """
+    address = re.compile(r"--?\w+=(.*[\s,])?(?!hf:|file:)[a-z][a-z0-9]*://")
+    if any(map(address.match, sys.argv[1:])):
+        start_tensorflow()
+
+
 def precision_of_environment() -> str | None:
     """Returns what precision=auto means in prediction by the environment variable BERT_KERAS_PRECISION, or None."""
     return os.environ.get("BERT_KERAS_PRECISION") or None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from bert_keras.cli.progress import Progress
+from bert_keras.cli.start import start_for_addresses
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.mistakes import Mistake, SystemFailure
 from bert_keras.storage import paths, writing
@@ -273,6 +274,7 @@ class Workers(contextlib.AbstractContextManager):
 def _start(context: Any, leaves: multiprocessing.connection.Connection) -> None:
     global _context
     _context = context
+    start_for_addresses()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main process stops the workers
 
     def end_with_the_leader() -> None:

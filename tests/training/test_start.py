@@ -73,6 +73,25 @@ def test_only_greetings_are_left_out(tmp_path, has_gpu, level, shown):
     assert done.stderr == f"{shown}later\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "is_started"),
+    [
+        (["--input_file=gs://bucket/a.txt"], True),
+        (["--init_checkpoint=hf://owner/name", "--train_file=a.csv, gs://bucket/b.csv"], True),
+        (["-output_dir=ram://a"], True),
+        (["--init_checkpoint=hf://owner/name", "--train_file=file:///a.csv", "--has_header", "gs://no.flag"], False),
+    ],
+)
+def test_a_program_that_reads_addresses_starts_without_greetings(tmp_path, arguments, is_started):
+    program = (
+        f"import sys; sys.argv[1:] = {arguments}\n"
+        "from bert_keras.cli.flags import as_program\n"
+        "as_program(lambda argv: print('tensorflow' in sys.modules))\n"
+    )
+    done = run_with(f"os.write(2, {(ONEDNN + NO_DRIVERS).encode()})\n", tmp_path, program)
+    assert (done.stdout, done.stderr) == (f"{is_started}\n", "")
+
+
 def test_the_reason_of_a_failed_import_is_shown(tmp_path):
     done = run_with("os.abort()\n", tmp_path)
     assert done.returncode < 0
