@@ -123,7 +123,8 @@ def test_a_text_without_a_header_is_never_lost(write, has_header):
 def test_queries_without_a_header_are_asked_about(write):
     file = str(write("own.csv", "first question,its text,1\nsecond one,other text,2\nfirst question,no text,0\n"))
     with pytest.raises(
-        ValueError, match="the first row is data, because .* a guess is has_header='false', text_column='0'"
+        ValueError,
+        match="the first row is data, because .* a guess is has_header='false', text_column='0'.*; it is for all files",
     ):
         read_queries(file, RerankerSettings())
     columns = {"text_column": "0", "text_pair_column": "1", "label_column": "2"}

@@ -125,6 +125,8 @@ def without_names(
     intro = (table.path, "".join(f"{problem}; " for problem in problems))
     if header.answer == NO:
         text = "{}: {}the first row is data, because {}, so columns have numbers, from 0; a guess is {}{}"
+        if not header.is_given:
+            text += "; it is for all files, so if others name their columns, write these names into a first row instead"
         return Mistake(text, *intro, header.reason, Given({"has_header": "false", **guess}), candidates)
     rows = [row.cells for row in (table.header, *table.first_rows[:1]) if isinstance(row, Row)]
     shown = [", ".join(f'"{shortened(cell.strip())}"' for cell in row) for row in rows]
