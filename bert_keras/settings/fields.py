@@ -13,7 +13,7 @@ from bert_keras.cli.help import is_path
 from bert_keras.cli.other_names import name_here, names_like
 from bert_keras.mistakes import Message, Mistake, Setting, flag_name
 from bert_keras.settings.effects import conditions, is_meant
-from bert_keras.settings.numbers import text_of
+from bert_keras.settings.numbers import TextParser, text_of
 
 T = TypeVar("T")
 
@@ -217,6 +217,8 @@ def define_flag(values: flags.FlagValues, title: str, field: dataclasses.Field) 
         define(field.name, [*default] if isinstance(default, tuple) else default, **more)
     flag: Any = values[field.name]
     flag.parser = parser or in_plain_words(flag.parser)
+    if default is None and type(flag.parser) is flags.ArgumentParser:
+        flag.parser = TextParser()
     flag.is_rare = field.metadata["is_rare"]  # `cli.help` reads it
 
 

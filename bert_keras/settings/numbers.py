@@ -86,12 +86,21 @@ class SwitchParser(flags.BooleanParser):
             raise Mistake("{!r} is not true, false or auto", argument) from None
 
 
-class ListedParser(flags.ArgumentParser):
+class TextParser(flags.ArgumentParser):
+    """Parses a text that may be missing, but not empty, as it is after `--flag=$NAME` if the shell has no such name."""
+
+    def parse(self, argument: str) -> str:
+        if argument == "":
+            raise Mistake("it is empty; give a value, or leave it out")
+        return super().parse(argument)
+
+
+class ListedParser(TextParser):
     """Parses a text that may have several parts between commas; Python may give them in a list, or as one number."""
 
     def parse(self, argument: str | int | list[str | float]) -> str:
         if not isinstance(argument, list):
-            return text_of(argument)
+            return super().parse(text_of(argument))
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(map(text_of, argument))
         return line.getvalue()

@@ -121,7 +121,7 @@ def test_the_program_runs_at_the_place_of_the_original(arguments, tmp_path):
         ("--output_file=a,b.gz", 'the output "b.gz" is compressed .*, but "a" is not; give all outputs the same'),
         ("--output_file=a.gz --compression=none", "compression=none contradicts the name a.gz; leave out compre"),
         ("--work_dir=gs://bucket/a", "work_dir=gs://bucket/a is remote; give a local folder"),
-        ("--vocab_file= --input_file=", "missing: input_file, vocab_file "),
+        ("--vocab_file=", "flag --vocab_file=: it is empty; give a value, or leave it out"),
     ],
 )
 def test_flags_that_cannot_be_used(arguments, change, sentence):

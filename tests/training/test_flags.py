@@ -92,6 +92,17 @@ def test_arguments_of_other_libraries_are_translated():
         ClassifierSettings.from_arguments("train", {"epochs": 3})
 
 
+@pytest.mark.parametrize("name", ["train_file", "init_checkpoint", "label_column", "output_dir"])
+def test_an_empty_text_is_a_mistake_of_the_shell(name):
+    """As `--init_checkpoint=$FOLDER` is where there is no FOLDER: it would start from random numbers."""
+    with pytest.raises(Mistake, match=f"^flag --{name}=: it is empty; give a value, or leave it out"):
+        ClassifierSettings.from_argv(["run_classifier.py", f"--{name}="])
+    with pytest.raises(Mistake, match=f"^{name}=: it is empty; give a value, or leave it out$"):
+        ClassifierSettings.from_arguments("train", {name: ""})
+    separator = ClassifierSettings.from_argv(["run_classifier.py", "--label_separator= "]).label_separator
+    assert separator == " "
+
+
 def test_all_that_is_missing_is_named_at_once(values):
     parse(values, ["program"], "")
     with pytest.raises(ValueError, match=r"^missing: input_file \(help says what each is for\)$"):
