@@ -115,7 +115,7 @@ class ModelFolder(ForeignFolder):
     def of(cls, path: str | os.PathLike, **given: Any) -> "ModelFolder":
         """Returns a model at a path, or the one that is open already, unless other files or settings are given."""
         if not isinstance(path, ModelFolder):
-            return cls(path, **given)
+            return cls(paths.as_text(path), **given)
         kept: dict[str, Any] = {**path._given, **path._facts, "uses_head": path._uses_head}
         wanted = kept | {name: value for name, value in given.items() if value is not None}
         return path if wanted == kept else cls(path.path, **wanted)

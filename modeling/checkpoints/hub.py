@@ -52,6 +52,8 @@ def local_model(path: str | os.PathLike) -> str:
 
 def model_of_run(path: str | os.PathLike) -> str:
     """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path; never `hf://`."""
+    if not paths.as_text(path).strip():
+        raise Mistake('the path of the model is "{}"; give its folder', path)
     path = local_model(path)
     folder = paths.join(path, "model")
     return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path

@@ -194,6 +194,8 @@ def test_mistakes_in_labels(make, task, labels, message):
     ("call", "message"),
     [
         (lambda run: open_model(5), "^a path is 5, of type int; give a str, or a pathlib.Path$"),
+        (lambda run: open_model(None), "^a path is None, of type NoneType; give a str, or a pathlib.Path$"),
+        (lambda run: open_model(" "), '^the path of the model is " "; give its folder$'),
         (
             lambda run: open_model(run, limits={"max_chars": 5}),
             "^limits is {'max_chars': 5}, but must be Limits",
