@@ -2,10 +2,13 @@
 
 import json
 import sys
+import types
 import warnings
 
+import numpy as np
 import pytest
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.data import digest_of, read_classification_data
 from bert_keras.tasks.classification.kinds import complete_settings
@@ -400,6 +403,56 @@ def test_a_task_of_glue_may_come_from_tensorflow_datasets():
     assert (data.glue.name, data.labels, data.metrics) == ("mrpc", ("0", "1"), ("f1", "accuracy"))
     assert [len(examples) for examples in (data.train, data.dev, data.test)] == [4, 4, 4]
     assert {example.label for example in data.test} == {None}
+
+
+@pytest.fixture
+def read_records(monkeypatch):
+    """Reads records with these labels, whose classes may have names, as a dataset of TensorFlow Datasets."""
+
+    def read_records(values, names=None, **settings):
+        label = types.SimpleNamespace(names=names) if names else object()
+        builder = types.SimpleNamespace(info=types.SimpleNamespace(features={"text": object(), "label": label}))
+        records = [{"text": b"text %d" % number, "label": value} for number, value in enumerate(values)]
+        stand_in = types.SimpleNamespace(builder=lambda *_, **__: builder, load=lambda *_, **__: records)
+        stand_in.as_numpy, stand_in.core = list, types.SimpleNamespace(DatasetNotFoundError=KeyError)
+        monkeypatch.setitem(sys.modules, "tensorflow_datasets", stand_in)
+        return read(tfds="own", **{"do_train": True} | settings)
+
+    return read_records
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "names", "labels"),
+    [
+        ("regression", [np.int64(3), np.int64(5)], None, [3.0, 5.0]),
+        ("regression", [b"0.5", b"2"], None, [0.5, 2.0]),
+        ("single_label", [np.int64(3), np.float32(0.5), np.float32(1)], None, ["3", "0.5", "1"]),
+        ("single_label", [np.True_, False], None, ["True", "False"]),
+        ("single_label", [np.int64(1), np.int64(0)], ["no", "yes"], ["yes", "no"]),
+        # One of these names is a part of the other.
+        ("multi_label", [b"sports", b"port, sea"], None, [("sports",), ("port", "sea")]),
+        ("multi_label", [np.int64(0), np.int64(1)], ["port", "sports"], [("port",), ("sports",)]),
+    ],
+)
+def test_labels_of_tensorflow_datasets_are_those_of_a_file(read_records, kind, values, names, labels):
+    more = {"label_separator": ","} if kind == "multi_label" else {}
+    data = read_records(values, names, kind=kind, **more)
+    assert [example.label for example in data.train] == labels
+    if kind == "multi_label":
+        assert data.kind.targets(data.train).sum(-1).tolist() == [len(names) for names in labels]
+
+
+def test_mistakes_in_records_of_tensorflow_datasets(read_records):
+    for kind, values, message in (
+        ("regression", [b"good"], 'the label "good" is not a finite number; correct it'),
+        ("single_label", [b""], 'the column "label" is empty; every example needs a label here'),
+        ("single_label", [b"\xff"], 'the feature "label" is not a text in UTF-8; choose another'),
+    ):
+        with pytest.raises(Mistake, match=f"^own train example 0: {message}"):
+            read_records(values, kind=kind)
+    stored = {"task": "classification", "labels": ["a", "b"], "is_pair": False}
+    data = read_records([b"", b"c"], stored=stored, do_train=False, do_predict=True)
+    assert [example.label for example in data.test] == [None, None]
 
 
 def test_the_user_says_whether_there_is_a_header(write, messages):
