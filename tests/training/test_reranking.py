@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ from bert_keras.tasks.reranking.data import NO_TEXT, Queries, list_features, pai
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.reranking.task import Reranking
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.vectors.data import read_file
 
@@ -191,6 +193,18 @@ def test_a_run_mines_for_training_and_for_an_evaluation_without_wrong_texts(trai
     assert sum("hard negatives that were added, up to 3 for a query: 168" in line for line in messages) == 2
     lines = pathlib.Path(trained.folder, "eval_predictions.tsv").read_text().splitlines()
     assert len(lines) == 1 + 4 * len(rows)
+
+
+def test_a_command_without_mined_texts_does_not_open_their_model(tmp_path):
+    """Such a command has --mine_negatives from its run, and the model may be gone."""
+    table, gone = tmp_path / "a.csv", str(tmp_path / "gone")
+    table.write_text("query,positive,negative\nwho is he,he,she\n")
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(TOKENS))
+    stored = {"activation": "identity"}
+    for name, action in (("eval_file", "do_eval"), ("predict_file", "do_predict")):
+        settings = RerankerSettings(output_dir="", mine_negatives=gone, **{name: str(table), action: True})
+        task = Reranking(settings, files, stored)
+        assert getattr(task, name.replace("file", "features"))["input_ids"].shape == (2, 1, 128)
 
 
 ONE = [{"query": "he", "positive": "she"}]
