@@ -207,6 +207,14 @@ def test_a_command_without_mined_texts_does_not_open_their_model(tmp_path):
         assert getattr(task, name.replace("file", "features"))["input_ids"].shape == (2, 1, 128)
 
 
+def test_columns_may_be_numbers_of_python(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("who is he,a,2\nwho is he,b,0\n")
+    columns = {"text_column": 0, "text_pair_column": 1, "label_column": 2, "has_header": "false"}
+    settings = RerankerSettings.from_arguments("train_reranker", columns)
+    assert read_queries(str(table), settings).texts == {"who is he": {"a": 2.0, "b": 0.0}}
+
+
 ONE = [{"query": "he", "positive": "she"}]
 MISTAKES = [
     (
