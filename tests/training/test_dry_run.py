@@ -258,6 +258,8 @@ def test_a_teacher_decides_the_labels(program, write, look, tmp_path):
     unknown = '"B-Z" is not one of .*; a student has the labels of its --teacher'
     assert re.search(unknown, mistake_with("B-Z", "--teacher=teacher"))
     assert mistake_with("B-Z", "--teacher=hf://owner/name") == ""
+    write("teacher/model/task.json", "[]")
+    assert "task.json line 1: a JSON list where an object {...} is needed" in mistake_with("B-Y", "--teacher=teacher")
 
 
 def test_texts_without_labels_need_only_a_teacher(write, look):
