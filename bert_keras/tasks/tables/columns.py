@@ -260,9 +260,10 @@ def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool
     """Returns the index of each column given by name or number; absent columns are left out."""
     places = {}
     for name in names:
-        if name in columns and not (is_counting and name.isdecimal()):
+        is_number = name.isdecimal() and int(name) < len(columns)
+        if name in columns and not (is_counting and is_number):
             places[name] = columns.index(name)
-        elif name.isdecimal() and int(name) < len(columns):
+        elif is_number:
             places[name] = int(name)
     return places
 
