@@ -109,6 +109,11 @@ def test_all_bad_rows_are_counted_and_three_are_shown(write, look):
     status, report, mistake = look(run_classifier, "--train_file=a.csv", "--skip_bad_rows")
     assert (status, mistake) == (0, "")
     assert "bad rows 6, which are left out" in report
+    write("a.jsonl", "3\n")
+    rest = "a.jsonl line 1: a JSON int instead of an object; write one object in a line"
+    for flags in ([], ["--skip_bad_rows"]):
+        mistake = look(run_classifier, "--train_file=a.jsonl", *flags)[2]
+        assert mistake == f"run_classifier.py: {rest}"
 
 
 def test_all_mistakes_are_reported_together(write, look):
