@@ -116,6 +116,16 @@ def test_all_bad_rows_are_counted_and_three_are_shown(write, look):
         assert mistake == f"run_classifier.py: {rest}"
 
 
+def test_bad_rows_of_a_known_task_are_left_out(write, look):
+    write("train.tsv", "sentence\tlabel\na\t0\nb\nc\t1\n")
+    flags = ("--task_name=sst-2", "--data_dir=.", "--do_train")
+    bad = "train.tsv line 3: 1 of at least 2 cells; restore the row"
+    assert look(run_classifier, *flags)[2] == f"run_classifier.py: {bad} (--skip_bad_rows leaves such rows out)"
+    status, report, mistake = look(run_classifier, *flags, "--skip_bad_rows")
+    assert (status, mistake) == (0, "")
+    assert f"bad rows 1, which are left out {bad}" in report
+
+
 def test_all_mistakes_are_reported_together(write, look):
     write("a.csv", "Body,Kind\na b,x\nc d,y\n")
     write("b.csv", "text,label\n,x\n")

@@ -56,7 +56,7 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
 
 def _look_at_known_task(settings: ClassifierSettings, together: Findings, is_whole: bool) -> list[Findings]:
     files = []
-    with together.reading():
+    with together.reading(settings.skip_bad_rows):
         data = read_classification_data(settings, None)
         class_weights_of(settings.class_weights, data.kind, data.train)
         if settings.do_train:
