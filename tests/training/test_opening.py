@@ -1,6 +1,7 @@
 """The start of a fine-tuning program rejects contradictory flags before it reads any data."""
 
 import json
+import shutil
 
 import pytest
 from made_up_task import MadeUpSettings, open_run
@@ -179,12 +180,13 @@ PROGRAMS = (
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-@pytest.mark.parametrize("given", ["START", "hf://owner/name", "nowhere"])
+@pytest.mark.parametrize("given", ["START", "RUN/other", "hf://owner/name", "nowhere"])
 def test_a_checkpoint_beside_a_run_that_has_its_own_is_refused_by_every_program(trained, start, program, given):
     config = json.loads((trained / "run_config.json").read_text())
     (trained / "run_config.json").write_text(json.dumps({**config, "program": program.name, "settings": {}}))
     action = "do_predict" if program is run_squad else "do_eval"
-    given = given.replace("START", str(start))
+    shutil.copytree(start, trained / "other")
+    given = given.replace("START", str(start)).replace("RUN", str(trained))
     argv = [program.name, f"--{action}", f"--output_dir={trained}", f"--init_checkpoint={given}"]
     message = "does not exist" if given == "nowhere" else f"so init_checkpoint={given} would not be used; give another"
     with pytest.raises((ValueError, FileNotFoundError), match=message):
