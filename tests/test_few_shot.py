@@ -275,7 +275,6 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
         ({"learning_rate": 1e-3}, "--learning_rate has no effect without --contrastive_epochs, which is 0; give both"),
         ({"pack": True}, "there is no flag --pack"),
         ({"train_file": None}, "--do_train needs --train_file, or --class_names"),
-        ({"eval_share": 0.2}, "--eval_share has no effect with --eval_file; leave one of the two out"),
         ({"seed": 3}, "--seed has no effect with --contrastive_epochs=0; leave one of the two out"),
         ({"init_checkpoint": None}, "missing: --init_checkpoint"),
         ({"class_names": "pos"}, "--class_names has one name"),

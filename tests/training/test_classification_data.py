@@ -301,10 +301,6 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         ({**TRAIN, "task_name": "mrpc"}, "task_name and train_file both name the data; give .*"),
         ({**TRAIN, "tfds": "glue/mrpc"}, "tfds and train_file both name the data; give task_name .*"),
         (
-            {**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2},
-            "eval_share has no effect with eval_file; leave one of the two out",
-        ),
-        (
             {**TRAIN, "eval_share": 0.001},
             "eval_share=0.001 of 3 examples leaves 3 to train and 0 to evaluate on; give another share, or .*",
         ),
@@ -317,10 +313,6 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         (
             {"do_eval": True, "eval_file": "train.csv"},
             "the labels are not known: give the output_dir of a run that has trained, or train with do_train",
-        ),
-        (
-            {**TRAIN, "label_separator": ","},
-            "label_separator has no effect without kind=multi_label; give both, or leave it out",
         ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
@@ -337,17 +329,7 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
             "text_pair_column has no effect with kind=multiple_choice, which pairs the text with each choice; leave it "
             "out, or join both texts with text_column=text,start",
         ),
-        (
-            {**TRAIN, "data_dir": "x"},
-            "data_dir has no effect without one of task_name, tfds; give one as well, or leave it out",
-        ),
-        (
-            {**TRAIN, "tfds_predict_split": "x"},
-            "tfds_predict_split has no effect without tfds; give both, or leave it out",
-        ),
         ({**MRPC, "data_dir": None}, "task_name=mrpc needs data_dir, the folder with its files"),
-        ({**MRPC, "text_column": "a"}, "text_column has no effect with task_name; leave one of the two out"),
-        ({**MRPC, "eval_share": 0.1}, "eval_share has no effect with task_name; leave one of the two out"),
         ({**MRPC, "task_name": "ax"}, "the task ax has no train file, only test; leave this step out"),
         ({**TFDS, "eval_share": 0.1}, "eval_share has no effect with tfds; leave one of the two out"),
         ({**TFDS, "has_header": "true"}, "has_header has no effect with tfds; leave one of the two out"),

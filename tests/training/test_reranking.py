@@ -243,11 +243,6 @@ MISTAKES = [
     ((ROWS, ROWS), {"metric": "f1"}, "metric=f1 is not one of the metrics of such data: mrr_at_10, ndcg_at_10, recall"),
     ((ROWS,), {"pack": True}, "pack does not apply: the texts of a query are rows that are"),
     ((ROWS,), {"label_smoothing": 0.1}, "label_smoothing does not apply: the listwise loss"),
-    (
-        (ROWS,),
-        {"num_mined_negatives": 2},
-        "num_mined_negatives has no effect without mine_negatives; give both, or leave it out",
-    ),
 ]
 
 
