@@ -29,15 +29,6 @@ TOPICS = "".join(f"text {number} of the class,{'rare' if number % 12 == 0 else '
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return tmp_path / name
-
-    return write
-
-
-@pytest.fixture
 def look(capsys, tmp_path, monkeypatch):
     """Return a function that looks at the files of a program's flags: status, report and mistake, each in one line."""
     monkeypatch.chdir(tmp_path)
