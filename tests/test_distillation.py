@@ -198,11 +198,6 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
             {"label_smoothing": 0.1},
             "does not apply: no training example has a label",
         ),
-        (
-            run_classifier,
-            {"temperature": 3, "soft_loss_weight": 0},
-            "^temperature has no effect without soft_l",
-        ),
         (run_classifier, {"teacher_layers": None}, "^the 1 layers of the teacher are not a multiple of"),
         (
             run_classifier,
@@ -210,7 +205,6 @@ def test_a_safetensors_folder_of_another_library_teaches(folder, tmp_path):
             'line 2: label "pos" is not one of bad, good; a student has the labels of its teacher$',
         ),
         (run_classifier, {"kind": "regression"}, "^kind=regression, but the model is one of the kind single_label"),
-        (run_ner, {"teacher": None}, "^label_loss_weight has no effect without teacher; give both, or leave it out"),
         (run_ner, {"document_context": True}, "was trained with document_context=False, but this run has .*=True"),
         (run_squad, {"version_2_with_negative": True}, "was trained with version_2_with_negative=False, but this ru"),
     ],

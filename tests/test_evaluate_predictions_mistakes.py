@@ -56,6 +56,11 @@ def test_mistakes_in_flags(score, write, arguments, message):
             {"a": "x"},
             "odds.json line 1: a JSON .* where an object",
         ),
+        (
+            ("--na_prob_thresh=0.5", "--version_2_with_negative"),
+            {"a": "x"},
+            "^na_prob_thresh is compared with the odds in na_prob_file; give both, or leave it out$",
+        ),
     ],
 )
 def test_mistakes_in_squad(score, write, arguments, predictions, message):

@@ -275,7 +275,6 @@ def test_the_layout_of_hugging_face_is_refused(trained, tmp_path):
         ({"learning_rate": 1e-3}, "--learning_rate has no effect without --contrastive_epochs, which is 0; give both"),
         ({"pack": True}, "there is no flag --pack"),
         ({"train_file": None}, "--do_train needs --train_file, or --class_names"),
-        ({"eval_share": 0.2}, "--eval_share has no effect with --eval_file; leave one of the two out"),
         ({"seed": 3}, "--seed has no effect with --contrastive_epochs=0; leave one of the two out"),
         ({"init_checkpoint": None}, "missing: --init_checkpoint"),
         ({"class_names": "pos"}, "--class_names has one name"),
@@ -297,10 +296,11 @@ def test_mistakes(flags, tmp_path, changes, message):
     assert not (tmp_path / "out" / "model").exists()
 
 
-def test_pairs_and_names_do_not_mix(flags, tmp_path):
+@pytest.mark.parametrize("name", ["train_file", "eval_file", "predict_file"])
+def test_pairs_and_names_do_not_mix(flags, tmp_path, name):
     rows = [("a film", "bad", "neg"), ("the film", "good", "pos")]
     file = write_rows(tmp_path / "pairs.csv", "sentence1,sentence2,label", rows, ",")
-    with pytest.raises(ValueError, match="are single texts, but"):
-        run_few_shot(
-            {**flags, "eval_file": None}, "do_train", train_file=file, class_names="neg,pos", output_dir=tmp_path / "o"
-        )
+    actions = {"eval_file": ["do_eval"], "predict_file": ["do_predict"]}.get(name, [])
+    given = {**flags, "train_file": None, "eval_file": None, name: file, "class_names": "neg,pos"}
+    with pytest.raises(ValueError, match="are single texts, but pairs.csv line 2 has a pair; leave them out, or name"):
+        run_few_shot(given, "do_train", *actions, output_dir=tmp_path / "o")

@@ -153,7 +153,6 @@ def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path):
             "generator_size has no effect without objective=electra; give both, or leave it out",
         ),
         ({"teacher": "model"}, "teacher has no effect without objective=masked_lm; give both"),
-        ({"next_sentence_loss_weight": 1}, "next_sentence_loss_weight has no effect without objective=masked_lm"),
         (
             {"masked_lm_loss_weight": 0, "replaced_token_loss_weight": 0},
             "masked_lm_loss_weight=0 and replaced_token_loss_weight=0 leave nothing to learn",

@@ -150,11 +150,6 @@ def test_mistakes(files, plain, tmp_path, capsys):
     mistakes += [
         ({"do_eval": True, "eval_file": refused[0]}, f"{refused[0]}: {needed}"),
         ({"bert_config_file": tmp_path / "left.json"}, f"{tmp_path / 'left.json'} has is_decoder, but --objective="),
-        (
-            {"teacher": files},
-            "--teacher has no effect without --objective=masked_lm; give both, or leave it out",
-        ),
-        ({"next_sentence_loss_weight": 2}, "has no effect without --objective=masked_lm; give both, or leave it out"),
         ({"masked_lm_loss_weight": 0}, "--masked_lm_loss_weight=0: --objective=span_boundary adds to the loss of"),
     ]
     for changes, message in mistakes:

@@ -182,16 +182,6 @@ def test_a_threshold_that_is_given_is_used_and_stored(files, data, capsys):
     assert {id_ for id_, text in answers.items() if not text} == {id_ for id_ in odds if odds[id_] == 1000000.0}
 
 
-def test_features_are_made_once_for_the_same_data(trained, data, out, capsys):
-    flags = {**trained[0], "output_dir": out, "predict_file": data["dev"]}
-    written = (out / "train.tf_record").stat().st_mtime_ns
-    assert run(flags, do_train=True, do_predict=True) == trained[1]
-    assert (out / "train.tf_record").stat().st_mtime_ns == written
-    assert "train.tf_record: 456 examples, made earlier from the same data" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="holds a run with other settings: doc_stride was 4 and is 5 now"):
-        run(flags, do_train=True, doc_stride=5)
-
-
 def test_a_squad_checkpoint_without_notes_answers_by_the_flags(trained, data, out, tmp_path):
     (out / "model" / "task.json").unlink()
     flags = {**trained[0], "init_checkpoint": out / "model", "output_dir": tmp_path / "answers"}
@@ -213,10 +203,6 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(trained, data, ou
         (
             {"do_train": True, "num_seeds": 2},
             "^num_seeds needs evaluations; give eval_file, eval_share, or a pr",
-        ),
-        (
-            {"do_train": True, "null_score_diff_threshold": -1},
-            "^null_score_diff_threshold has no effect without version_2_with_negative; give both",
         ),
         ({"do_train": True, "eval_steps": 2}, "^eval_steps needs evaluations; give eval_file, eval_share, or a"),
         (

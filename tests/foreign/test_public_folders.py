@@ -8,6 +8,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+from foreign_answers import assert_same_answers, torch, transformers
 from foreign_folders import (
     CONFIG,
     MODEL_JSON,
@@ -25,11 +26,6 @@ from foreign_folders import (
 
 from bert_keras import open_model
 from bert_keras.mistakes import Mistake
-
-torch = pytest.importorskip("torch", reason="PyTorch, of the extra [peers], is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers, of the extra [peers], is not installed")
-if int(transformers.__version__.partition(".")[0]) < 5:
-    pytest.skip("the tokenizers of transformers 4 differ from those of 5", allow_module_level=True)
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("no_graphs")]
 
@@ -157,31 +153,6 @@ OUTCOMES = {
 }
 
 
-def classify(folder, peer, tokenizer, length):
-    inputs = [*TEXTS, *PAIRS]
-    for text, answer in zip(inputs, open_model(folder)(inputs), strict=True):
-        texts = [text] if isinstance(text, str) else text
-        with torch.no_grad():
-            logits = peer(**tokenizer(*texts, return_tensors="pt", truncation=True, max_length=length)).logits[0]
-        found = list(answer.probabilities.values())
-        np.testing.assert_allclose(found, torch.softmax(logits, -1).numpy(), atol=1e-5, err_msg=str(text))
-
-
-def tag(folder, peer, tokenizer, length):
-    labels = list(peer.config.id2label.values())
-    texts = [text for text in TEXTS if len(tokenizer(text)["input_ids"]) <= length]
-    for text, answer in zip(texts, open_model(folder)(texts), strict=True):
-        with torch.no_grad():
-            shares = torch.softmax(peer(**tokenizer(text, return_tensors="pt")).logits[0], -1).numpy()
-        first = {}
-        for number, (start, end) in enumerate(tokenizer(text, return_offsets_mapping=True)["offset_mapping"]):
-            if end:
-                first.setdefault(start, number)
-        for word in answer.words:
-            of_word = shares[first[word.start]]
-            assert (word.tag, word.probability) == (labels[of_word.argmax()], pytest.approx(of_word.max(), abs=1e-5))
-
-
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_a_public_folder(tmp_path, name):
     write, refused_as = OUTCOMES[name]
@@ -190,11 +161,8 @@ def test_a_public_folder(tmp_path, name):
         with pytest.raises(Mistake, match=refused_as):
             open_model(tmp_path)
         return
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
-    architecture = json.loads((tmp_path / MODEL_JSON).read_text())["architectures"][0]
-    peer = getattr(transformers, architecture).from_pretrained(tmp_path).eval()
-    compare = tag if architecture.endswith(_TAGS) else classify
-    compare(tmp_path, peer, tokenizer, min(40, tokenizer.model_max_length))
+    [architecture] = json.loads((tmp_path / MODEL_JSON).read_text())["architectures"]
+    assert_same_answers(open_model(tmp_path), tmp_path, f"For{architecture.partition('For')[2]}")
 
 
 @pytest.mark.parametrize("name", [name for name in OUTCOMES if name.startswith("BERT-NER")])

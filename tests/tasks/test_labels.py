@@ -74,8 +74,8 @@ def test_lists_in_cells_are_several_labels(labels_of, cells, separator):
     [
         (["['a']", "['b']"], "single_label", "line 2: the label is the list ['a'], but one label is needed; lists are"),
         (["x", "('a', 'b')"], "single_label", "line 3: the label is the list ('a', 'b'), but one"),
-        (["['a']", "b"], "multi_label", "line 3: the labels b are no list, but those of line 2, ['a'], are a list"),
-        (["a", "['b']"], "multi_label", "line 3: the labels ['b'] are a list, but those of line 2, a, are no list"),
+        (["['a']", "b"], "multi_label", "line 3: the labels b are not a list, but those of line 2, ['a'], are a list"),
+        (["a", "['b']"], "multi_label", "line 3: the labels ['b'] are a list, but those of line 2, a, are not a list"),
         (["[a, b]"], "multi_label", "the labels [a, b] look like a list, but it cannot be read; write a JSON list"),
         (["['a' 'b', 'c']"], "multi_label", "look like a list, but it cannot be read"),
         (["{a,b}"], "multi_label", "look like a list, but it cannot be read"),

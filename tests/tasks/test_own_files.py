@@ -98,6 +98,11 @@ def test_numbers_of_columns(read, messages, content, columns, texts, message):
     assert messages == ([f"own.csv: {message}"] if message else [])
 
 
+@pytest.mark.parametrize("columns", [Columns("2021", label="2020"), Columns("2021", label="0")])
+def test_a_number_without_a_column_is_a_name(read, columns):
+    assert texts_of(read("own.csv", "2020,2021\n0,b\n", columns, has_header="true")) == ["b"]
+
+
 def test_the_user_may_say_whether_there_is_a_header(read, messages):
     for has_header, texts in (("auto", ["a", "b"]), ("false", ["a", "b"]), ("true", ["b"])):
         assert texts_of(read("own.csv", "a,1\nb,0\n", Columns("0", label="1"), has_header=has_header)) == texts

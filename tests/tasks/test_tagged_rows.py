@@ -33,6 +33,15 @@ def test_names_of_words_and_tags(write, row, form):
     assert [(one.words, one.tags) for one in sentences] == [(["Anna", "is"], ["B-PER", "O"])] * 2
 
 
+@pytest.mark.parametrize("name", ["document", "Document ID", "doc_id", "file_name"])
+def test_names_of_documents(write, name):
+    rows = [{"words": ["a"], "tags": ["O"], name: number} for number in (7, 7, 8)]
+    table = [f"{name}\twords\ttags", *(f"{row[name]}\t['a']\t['O']" for row in rows)]
+    lines, cells = write("a.jsonl", "\n".join(map(json.dumps, rows))), write("a.tsv", "\n".join(table))
+    for path in (lines, cells):
+        assert [sentence.document for sentence in read_conll(path)] == [0, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -72,7 +72,7 @@ def test_features_can_be_named(read):
     check_labels(examples, labels)
     unlabelled, labels = read("ag_news_subset", "test", Columns("title", label="description"))
     assert labels is None
-    assert [example.label for example in unlabelled] == [example.text_b for example in examples]
+    assert [example.label for example in unlabelled] == [example.text_b.strip() for example in examples]
     examples, labels = read("ag_news_subset", "test", Columns(None, "title", id="title"))
     assert labels == ("World", "Sports", "Business", "Sci/Tech")
     assert all(example.text_b == example.id != example.text_a for example in examples)

@@ -2,6 +2,7 @@
 
 import made_up_task
 import pytest
+from small_files import write  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,13 @@
 
 import json
 import sys
+import types
 import warnings
 
+import numpy as np
 import pytest
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import paths
 from bert_keras.tasks.classification.data import digest_of, read_classification_data
 from bert_keras.tasks.classification.kinds import complete_settings
@@ -306,10 +309,6 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         ({**TRAIN, "task_name": "mrpc"}, "task_name and train_file both name the data; give .*"),
         ({**TRAIN, "tfds": "glue/mrpc"}, "tfds and train_file both name the data; give task_name .*"),
         (
-            {**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2},
-            "eval_share has no effect with eval_file; leave one of the two out",
-        ),
-        (
             {**TRAIN, "eval_share": 0.001},
             "eval_share=0.001 of 3 examples leaves 3 to train and 0 to evaluate on; give another share, or .*",
         ),
@@ -322,10 +321,6 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
         (
             {"do_eval": True, "eval_file": "train.csv"},
             "the labels are not known: give the output_dir of a run that has trained, or train with do_train",
-        ),
-        (
-            {**TRAIN, "label_separator": ","},
-            "label_separator has no effect without kind=multi_label; give both, or leave it out",
         ),
         (
             {**TRAIN, "choice_columns": ["a", "b"]},
@@ -342,17 +337,7 @@ TFDS = {"do_train": True, "tfds": "imdb_reviews"}
             "text_pair_column has no effect with kind=multiple_choice, which pairs the text with each choice; leave it "
             "out, or join both texts with text_column=text,start",
         ),
-        (
-            {**TRAIN, "data_dir": "x"},
-            "data_dir has no effect without one of task_name, tfds; give one as well, or leave it out",
-        ),
-        (
-            {**TRAIN, "tfds_predict_split": "x"},
-            "tfds_predict_split has no effect without tfds; give both, or leave it out",
-        ),
         ({**MRPC, "data_dir": None}, "task_name=mrpc needs data_dir, the folder with its files"),
-        ({**MRPC, "text_column": "a"}, "text_column has no effect with task_name; leave one of the two out"),
-        ({**MRPC, "eval_share": 0.1}, "eval_share has no effect with task_name; leave one of the two out"),
         ({**MRPC, "task_name": "ax"}, "the task ax has no train file, only test; leave this step out"),
         ({**TFDS, "eval_share": 0.1}, "eval_share has no effect with tfds; leave one of the two out"),
         ({**TFDS, "has_header": "true"}, "has_header has no effect with tfds; leave one of the two out"),
@@ -408,6 +393,56 @@ def test_a_task_of_glue_may_come_from_tensorflow_datasets():
     assert (data.glue.name, data.labels, data.metrics) == ("mrpc", ("0", "1"), ("f1", "accuracy"))
     assert [len(examples) for examples in (data.train, data.dev, data.test)] == [4, 4, 4]
     assert {example.label for example in data.test} == {None}
+
+
+@pytest.fixture
+def read_records(monkeypatch):
+    """Reads records with these labels, whose classes may have names, as a dataset of TensorFlow Datasets."""
+
+    def read_records(values, names=None, **settings):
+        label = types.SimpleNamespace(names=names) if names else object()
+        builder = types.SimpleNamespace(info=types.SimpleNamespace(features={"text": object(), "label": label}))
+        records = [{"text": b"text %d" % number, "label": value} for number, value in enumerate(values)]
+        stand_in = types.SimpleNamespace(builder=lambda *_, **__: builder, load=lambda *_, **__: records)
+        stand_in.as_numpy, stand_in.core = list, types.SimpleNamespace(DatasetNotFoundError=KeyError)
+        monkeypatch.setitem(sys.modules, "tensorflow_datasets", stand_in)
+        return read(tfds="own", **{"do_train": True} | settings)
+
+    return read_records
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "names", "labels"),
+    [
+        ("regression", [np.int64(3), np.int64(5)], None, [3.0, 5.0]),
+        ("regression", [b"0.5", b"2"], None, [0.5, 2.0]),
+        ("single_label", [np.int64(3), np.float32(0.5), np.float32(1)], None, ["3", "0.5", "1"]),
+        ("single_label", [np.True_, False], None, ["True", "False"]),
+        ("single_label", [np.int64(1), np.int64(0)], ["no", "yes"], ["yes", "no"]),
+        # One of these names is a part of the other.
+        ("multi_label", [b"sports", b"port, sea"], None, [("sports",), ("port", "sea")]),
+        ("multi_label", [np.int64(0), np.int64(1)], ["port", "sports"], [("port",), ("sports",)]),
+    ],
+)
+def test_labels_of_tensorflow_datasets_are_those_of_a_file(read_records, kind, values, names, labels):
+    more = {"label_separator": ","} if kind == "multi_label" else {}
+    data = read_records(values, names, kind=kind, **more)
+    assert [example.label for example in data.train] == labels
+    if kind == "multi_label":
+        assert data.kind.targets(data.train).sum(-1).tolist() == [len(names) for names in labels]
+
+
+def test_mistakes_in_records_of_tensorflow_datasets(read_records):
+    for kind, values, message in (
+        ("regression", [b"good"], 'the label "good" is not a finite number; correct it'),
+        ("single_label", [b""], 'the column "label" is empty; every example needs a label here'),
+        ("single_label", [b"\xff"], 'the feature "label" is not a text in UTF-8; choose another'),
+    ):
+        with pytest.raises(Mistake, match=f"^own train example 0: {message}"):
+            read_records(values, kind=kind)
+    stored = {"task": "classification", "labels": ["a", "b"], "is_pair": False}
+    data = read_records([b"", b"c"], stored=stored, do_train=False, do_predict=True)
+    assert [example.label for example in data.test] == [None, None]
 
 
 def test_the_user_says_whether_there_is_a_header(write, messages):

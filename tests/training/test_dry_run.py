@@ -29,15 +29,6 @@ TOPICS = "".join(f"text {number} of the class,{'rare' if number % 12 == 0 else '
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return tmp_path / name
-
-    return write
-
-
-@pytest.fixture
 def look(capsys, tmp_path, monkeypatch):
     """Return a function that looks at the files of a program's flags: status, report and mistake, each in one line."""
     monkeypatch.chdir(tmp_path)
@@ -109,6 +100,21 @@ def test_all_bad_rows_are_counted_and_three_are_shown(write, look):
     status, report, mistake = look(run_classifier, "--train_file=a.csv", "--skip_bad_rows")
     assert (status, mistake) == (0, "")
     assert "bad rows 6, which are left out" in report
+    write("a.jsonl", "3\n")
+    rest = "a.jsonl line 1: a JSON int instead of an object; write one object in a line"
+    for flags in ([], ["--skip_bad_rows"]):
+        mistake = look(run_classifier, "--train_file=a.jsonl", *flags)[2]
+        assert mistake == f"run_classifier.py: {rest}"
+
+
+def test_bad_rows_of_a_known_task_are_left_out(write, look):
+    write("train.tsv", "sentence\tlabel\na\t0\nb\nc\t1\n")
+    flags = ("--task_name=sst-2", "--data_dir=.", "--do_train")
+    bad = "train.tsv line 3: 1 of at least 2 cells; restore the row"
+    assert look(run_classifier, *flags)[2] == f"run_classifier.py: {bad} (--skip_bad_rows leaves such rows out)"
+    status, report, mistake = look(run_classifier, *flags, "--skip_bad_rows")
+    assert (status, mistake) == (0, "")
+    assert f"bad rows 1, which are left out {bad}" in report
 
 
 def test_all_mistakes_are_reported_together(write, look):
@@ -258,6 +264,8 @@ def test_a_teacher_decides_the_labels(program, write, look, tmp_path):
     unknown = '"B-Z" is not one of .*; a student has the labels of its --teacher'
     assert re.search(unknown, mistake_with("B-Z", "--teacher=teacher"))
     assert mistake_with("B-Z", "--teacher=hf://owner/name") == ""
+    write("teacher/model/task.json", "[]")
+    assert "task.json line 1: a JSON list where an object {...} is needed" in mistake_with("B-Y", "--teacher=teacher")
 
 
 def test_texts_without_labels_need_only_a_teacher(write, look):

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from eager import without_graphs
-from made_up_task import MadeUp, run, task_of, write_start
+from made_up_task import MadeUp, run, task_of
 from states import assert_bit_equal, weights_in
 from training_runs import act_before, rows_of, stop_after
 
@@ -188,15 +188,6 @@ def test_a_run_that_was_interrupted_is_a_model(start, tmp_path, monkeypatch):
     run(MadeUp(does_evaluate=False), tmp_path / "next", init_checkpoint=folder, num_train_epochs=1)
     run(MadeUp(), folder, **flags)
     assert end_of(folder)["reason"] == "all steps"
-
-
-@pytest.mark.parametrize("given", ["START", "RUN/other", "nowhere"])
-def test_another_checkpoint_than_the_runs_own_is_refused(finished, start, given):
-    write_start(finished / "other")
-    given = given.replace("START", str(start)).replace("RUN", str(finished))
-    message = "does not exist" if given == "nowhere" else "holds a run with a model of its own, so init_checkpoint="
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        run(MadeUp(), finished, do_train=False, init_checkpoint=given)
 
 
 def test_the_runs_own_checkpoint_may_be_given(finished):

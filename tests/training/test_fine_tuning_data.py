@@ -89,6 +89,7 @@ def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, mess
         {"eval_file": None, "eval_share": 0.2, "train_file": "train.tsv"}, {**FEATURES, "label_ids": np.ones(3)}
     )
     assert other["source"] == "0.2 of train.tsv"
+    assert describe_evaluation_data({"tfds": "glue/mrpc", "data_dir": "cache"}, FEATURES)["source"] == "glue/mrpc"
     warn_of_replaced_reports(run_dir, before)
     run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))
     warn_of_replaced_reports(run_dir, describe_evaluation_data({"eval_file": "moved.tsv"}, FEATURES))

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ from bert_keras.tasks.reranking.data import NO_TEXT, Queries, list_features, pai
 from bert_keras.tasks.reranking.losses import ListwiseLoss
 from bert_keras.tasks.reranking.mining import mine_negatives
 from bert_keras.tasks.reranking.settings import RerankerSettings
+from bert_keras.tasks.reranking.task import Reranking
 from bert_keras.tasks.tables.tables import Table
 from bert_keras.tasks.vectors.data import read_file
 
@@ -212,6 +214,26 @@ def test_a_run_mines_for_training_and_for_an_evaluation_without_wrong_texts(trai
     assert len(lines) == 1 + 4 * len(rows)
 
 
+def test_a_command_without_mined_texts_does_not_open_their_model(tmp_path):
+    """Such a command has --mine_negatives from its run, and the model may be gone."""
+    table, gone = tmp_path / "a.csv", str(tmp_path / "gone")
+    table.write_text("query,positive,negative\nwho is he,he,she\n")
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(TOKENS))
+    stored = {"activation": "identity"}
+    for name, action in (("eval_file", "do_eval"), ("predict_file", "do_predict")):
+        settings = RerankerSettings(output_dir="", mine_negatives=gone, **{name: str(table), action: True})
+        task = Reranking(settings, files, stored)
+        assert getattr(task, name.replace("file", "features"))["input_ids"].shape == (2, 1, 128)
+
+
+def test_columns_may_be_numbers_of_python(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("who is he,a,2\nwho is he,b,0\n")
+    columns = {"text_column": 0, "text_pair_column": 1, "label_column": 2, "has_header": "false"}
+    settings = RerankerSettings.from_arguments("train_reranker", columns)
+    assert read_queries(str(table), settings).texts == {"who is he": {"a": 2.0, "b": 0.0}}
+
+
 ONE = [{"query": "he", "positive": "she"}]
 MISTAKES = [
     (
@@ -241,11 +263,6 @@ MISTAKES = [
     ((ROWS, ROWS), {"metric": "f1"}, "metric=f1 is not one of the metrics of such data: mrr_at_10, ndcg_at_10, recall"),
     ((ROWS,), {"pack": True}, "pack does not apply: the texts of a query are rows that are"),
     ((ROWS,), {"label_smoothing": 0.1}, "label_smoothing does not apply: the listwise loss"),
-    (
-        (ROWS,),
-        {"num_mined_negatives": 2},
-        "num_mined_negatives has no effect without mine_negatives; give both, or leave it out",
-    ),
 ]
 
 

@@ -59,6 +59,8 @@ def score_squad(
             )
         metrics = squad_v1_metrics(articles, predictions, language)
         return metrics, text_table(["", "percent"], metrics.items())
+    if na_prob_thresh is not None and not na_prob_file:
+        raise Mistake("{na_prob_thresh} is compared with the odds in {na_prob_file}; give both, or leave it out")
     na_probs = None
     if na_prob_file:
         na_probs = read_object(na_prob_file, "give the odds of having no answer by each question's id")

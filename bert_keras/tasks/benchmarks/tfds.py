@@ -1,5 +1,6 @@
 """Reads examples of TensorFlow Datasets. TensorFlow is imported only when a dataset is read."""
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -7,24 +8,32 @@ from typing import Any, cast
 import numpy as np
 
 from bert_keras.mistakes import Mistake
+from bert_keras.prediction.containers import plain
 from bert_keras.tasks.benchmarks.glue import GlueTask, TfdsSource, task_of_tfds
 from bert_keras.tasks.tables.column_names import LABEL_NAMES
 from bert_keras.tasks.tables.columns import Columns, choose_columns
 from bert_keras.tasks.tables.examples import Example, Label, without_undecided
+from bert_keras.tasks.tables.labels import LabelReader
 
 
 def read_tfds(
-    name: str, split: str, columns: Columns | None = None, data_dir: str | os.PathLike | None = None
+    name: str,
+    split: str,
+    columns: Columns | None = None,
+    data_dir: str | os.PathLike | None = None,
+    kind: str = "single_label",
+    has_labels: bool = True,
 ) -> tuple[list[Example], tuple[str, ...] | None]:
     """Reads one split of a dataset from TensorFlow Datasets, which downloads it if `data_dir` lacks it.
 
     `split` is the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test", which in "glue/mnli" are
     the matched genres. `columns` are the names of the features; None: those of the GLUE task. Missing names are found
-    as in a user's file.
+    as in a user's file. `kind` is that of the labels of other datasets, one of `tasks.tables.settings.KINDS`. Without
+    `has_labels`, those of the split are not read.
 
     Returns the examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
-    become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels of
-    their files, in the same order, and no labels in a test split.
+    become their names; others are read as in a user's file. Tasks of GLUE have the labels of their files, in the same
+    order, and no labels in a test split.
 
     Raises ValueError if tensorflow-datasets is not installed, the dataset, split or feature does not exist, a feature
     is not usable, or the split is empty.
@@ -44,8 +53,9 @@ def read_tfds(
         raise Mistake('TensorFlow Datasets has no data set "{}"; look the name up in its catalog', name) from None
     columns = _choose_features(name, source_of_task, features, columns)
     names = getattr(features[columns.label], "names", None) if columns.label else None
-    label_column = None if task is not None and split.startswith("test") else columns.label
-    examples = []
+    if not has_labels or (task is not None and split.startswith("test")):
+        columns = dataclasses.replace(columns, label=None)
+    labels, examples = LabelReader(columns, task.kind if task else kind, sorted(features)), []
     for number, record in enumerate(_records(tfds, name, split, data_dir, task)):
         source = f"{name} {split} example {number}"
         examples.append(
@@ -53,7 +63,7 @@ def read_tfds(
                 id=str(number if columns.id is None else _feature(record, columns.id, source)),
                 text_a=str(_feature(record, cast(str, columns.text), source)),
                 text_b=None if columns.pair is None else str(_feature(record, columns.pair, source)),
-                label=None if label_column is None else _label(_feature(record, label_column, source), names, task),
+                label=None if columns.label is None else _label(record, columns.label, labels, names, task, source),
                 source=source,
             )
         )
@@ -107,21 +117,31 @@ def _choose_features(
 def _feature(record: Mapping[str, Any], column: str, source: str) -> Any:
     """Returns the str or the number of a feature."""
     value = record[column]
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
     if np.ndim(value) or isinstance(value, dict):
         raise Mistake('{}: the feature "{}" is not one text or number; choose another', source, column)
-    return value
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else plain(value)
+    except UnicodeDecodeError:
+        raise Mistake('{}: the feature "{}" is not a text in UTF-8; choose another', source, column) from None
 
 
-def _label(value: Any, names: Sequence[str] | None, task: GlueTask | None) -> Label | None:
+def _label(
+    record: Mapping[str, Any],
+    column: str,
+    labels: LabelReader,
+    names: Sequence[str] | None,
+    task: GlueTask | None,
+    source: str,
+) -> Label | None:
     """Returns the label of a record; None for -1, an unknown class."""
-    if isinstance(value, str):
-        return value
-    if names is None:
-        return str(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else float(value)
-    if value < 0:
-        return None
-    # For some tasks, the class names differ from those in the files; their order is the same.
-    name = names[int(value)]
-    return name if task is None or name in task.labels else task.labels[value]
+    value = _feature(record, column, source)
+    if names is not None and not isinstance(value, str):
+        if value < 0:
+            return None
+        # For some tasks, the class names differ from those in the files; their order is the same.
+        known = task.labels if task and names[value] not in task.labels else names
+        value = known[value]
+    try:
+        return labels.read({column: value}, source)
+    except Mistake as mistake:
+        raise Mistake("{}: {}", source, mistake) from None

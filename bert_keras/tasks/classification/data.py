@@ -129,9 +129,9 @@ def _read_known_task(settings: ClassifierSettings) -> ClassificationData:
     task = find_task(settings.task_name or "")
     kind = LABELS[task.kind](task.labels)
 
-    def read(split: str) -> list[Example]:
+    def read(split: str, has_labels: bool) -> list[Example]:
         examples = read_glue(task, settings.data_dir or "", split, settings.xnli_language, settings.skip_bad_rows)
-        if split != "test":
+        if has_labels:
             kind.check(examples)
         return examples
 
@@ -205,8 +205,8 @@ def _read_tfds(
     columns = None if task else _columns_of(settings)
     names = []
 
-    def read(split: str) -> list[Example]:
-        examples, labels = read_tfds(name, split, columns, settings.data_dir)
+    def read(split: str, has_labels: bool) -> list[Example]:
+        examples, labels = read_tfds(name, split, columns, settings.data_dir, settings.kind, has_labels)
         names.append(labels)
         return examples
 
@@ -218,11 +218,14 @@ def _read_tfds(
 
 
 def _wanted(
-    settings: ClassifierSettings, read: Callable[[str], list[Example]], splits: Sequence[str]
+    settings: ClassifierSettings, read: Callable[[str, bool], list[Example]], splits: Sequence[str]
 ) -> list[list[Example] | None]:
-    """Reads the splits that the run uses; None for the others."""
-    wanted = (settings.do_train, settings.do_eval, settings.do_predict)
-    return [read(split) if is_wanted else None for is_wanted, split in zip(wanted, splits, strict=True)]
+    """Reads the splits that the run uses, without labels for the one to predict; None for the others."""
+    actions = ("do_train", "do_eval", "do_predict")
+    return [
+        read(split, action != "do_predict") if getattr(settings, action) else None
+        for action, split in zip(actions, splits, strict=True)
+    ]
 
 
 def _with_labels(

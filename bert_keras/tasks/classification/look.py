@@ -16,7 +16,7 @@ from bert_keras.tasks.classification.labels import LABELS, SeveralLabels
 from bert_keras.tasks.classification.settings import ClassifierSettings, LabelCheckSettings
 from bert_keras.tasks.classification.single_label import SingleLabel
 from bert_keras.tasks.dry_run.findings import Findings
-from bert_keras.tasks.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
+from bert_keras.tasks.dry_run.opening import needed_files, open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
 from bert_keras.tasks.dry_run.statistics import (
     Texts,
@@ -56,7 +56,7 @@ def look(settings: ClassifierSettings, is_whole: bool) -> list[Findings]:
 
 def _look_at_known_task(settings: ClassifierSettings, together: Findings, is_whole: bool) -> list[Findings]:
     files = []
-    with together.reading():
+    with together.reading(settings.skip_bad_rows):
         data = read_classification_data(settings, None)
         class_weights_of(settings.class_weights, data.kind, data.train)
         if settings.do_train:
@@ -91,10 +91,8 @@ def look_at_own_files(
 
 def _used(settings: ClassifierSettings) -> list[str]:
     """Returns the names of the settings whose files the run reads."""
-    used = [name for name, action in ACTIONS.items() if getattr(settings, name) and getattr(settings, action)]
-    if settings.do_eval and settings.holds_out and "train_file" not in used:
-        used.insert(0, "train_file")
-    return [*used, *(["unlabeled_file"] if settings.unlabeled_file and settings.do_train else [])]
+    names = [*needed_files(settings), *(["unlabeled_file"] if settings.do_train else [])]
+    return [name for name in names if getattr(settings, name)]
 
 
 def _check_together(

@@ -10,7 +10,7 @@ from bert_keras.mistakes import Mistake, Setting
 from bert_keras.runs.run_dir import MODEL_DIR
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings
-from bert_keras.storage.json_files import read_json
+from bert_keras.storage.json_files import read_object
 
 S = TypeVar("S", bound=FineTuningSettings)
 T = TypeVar("T")
@@ -65,6 +65,6 @@ def stored_task(settings: FineTuningSettings, tasks: Collection[str]) -> dict[st
     for model in [teacher] if teacher else [settings.output_dir, settings.init_checkpoint]:
         for path in (os.path.join(model or "", *folder, "task.json") for folder in ([MODEL_DIR], [])):
             if model and os.path.isfile(path):
-                stored = read_json(path)
+                stored = read_object(path)
                 return stored if stored.get("task") in tasks else None
     return None

@@ -88,8 +88,10 @@ class FewShot(Classification):
         super().__init__(classifier_settings(settings), files, {"labels": names} if names else stored)
         if not settings.do_train:
             return
-        if names and any(example.text_b for example in self.data.train or ()):
-            raise Mistake("{class_names} are single texts, but {train_file} has pairs; leave one of them out")
+        read = [example for part in (self.data.train, self.data.dev, self.data.test) for example in part or ()]
+        if names and (pair := next((example for example in read if example.text_b is not None), None)):
+            message = "{class_names} are single texts, but {} has a pair; leave them out, or name one {text_column}"
+            raise Mistake(message, pair.source)
         of_names = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]
         self.examples = [*(self.data.train or ()), *of_names]
         self.num_train_examples = len(self.examples)

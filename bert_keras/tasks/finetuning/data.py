@@ -50,7 +50,8 @@ def describe_evaluation_data(settings: Mapping[str, Any], features: Mapping[str,
         digest.update(name.encode())
         digest.update(features[name].tobytes())
     share = settings.get("eval_share")
-    source = _eval_file(settings) or (f"{share:g} of {settings['train_file']}" if share else settings.get("data_dir"))
+    source = _eval_file(settings) or (f"{share:g} of {settings['train_file']}" if share else settings.get("tfds"))
+    source = source or settings.get("data_dir")
     return {"source": source, "num_rows": len(features["input_ids"]), "sha256": digest.hexdigest()}
 
 

@@ -31,9 +31,13 @@ class RerankerSettings(EvaluatedSettings, HeldOutSettings):
     text_column: str | None = setting(
         "Column of the query. If not given: found by its name.", None, parser=ListedParser()
     )
-    text_pair_column: str | None = setting("Column of the text. If not given: found by its name.", None)
+    text_pair_column: str | None = setting(
+        "Column of the text. If not given: found by its name.", None, parser=ListedParser()
+    )
     label_column: str | None = setting(
-        "Column of the score: 0 if the text does not fit, above 0 if it fits. If not given: found by its name.", None
+        "Column of the score: 0 if the text does not fit, above 0 if it fits. If not given: found by its name.",
+        None,
+        parser=ListedParser(),
     )
     choice_columns: Sequence[str] = setting(
         "Columns of texts that do not fit, separated by commas. If not given: found by their names.", ()

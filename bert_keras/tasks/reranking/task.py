@@ -64,18 +64,19 @@ class Reranking(Task):
         self._read(settings)
 
     def _read(self, settings: RerankerSettings) -> None:
-        if settings.mine_negatives and keras.backend.backend() != "tensorflow":
+        if settings.mine_negatives and settings.do_train and keras.backend.backend() != "tensorflow":
             raise Mistake("{mine_negatives} predicts, which needs TensorFlow; leave it out, or train with TensorFlow")
-        vectors = Vectorizer(settings.mine_negatives, precision="float32") if settings.mine_negatives else None
-
         found: dict[str, Any] = {
             name: read_queries(getattr(settings, name), settings, has_relevance=name != "predict_file")
             for name in files_used(settings)
         }
         found, parts = split_queries(settings, found)
+        vectors = None
         for name, queries in found.items():
             # An evaluation has the texts of its file, unless all of them fit.
-            if vectors and (name == "train_file" or name == "eval_file" and not queries.has_wrong_texts):
+            is_mined = name == "train_file" or (name == "eval_file" and not queries.has_wrong_texts)
+            if settings.mine_negatives and is_mined:
+                vectors = vectors or Vectorizer(settings.mine_negatives, precision="float32")
                 found[name] = mine_negatives(queries, vectors, settings.num_mined_negatives)
             check_queries(found[name], name)
         train, self._eval, self._predict = (found.get(name) for name in ACTIONS)

@@ -11,7 +11,7 @@ from bert_keras.storage.csv_rows import Row
 from bert_keras.tasks.tables.column_names import LABEL_NAMES, PAIRS, TEXT_NAMES, folded, usual_pair
 from bert_keras.tasks.tables.guesses import guess_columns, nested_columns
 from bert_keras.tasks.tables.header import NO, UNCLEAR, YES, Header, judge_header, names_columns
-from bert_keras.tasks.tables.tables import BadRow, Table, without_bad_rows
+from bert_keras.tasks.tables.tables import BadRow, Table, list_bad_rows
 
 log = logging.getLogger("bert_keras")
 
@@ -91,7 +91,7 @@ def find_columns(
     header = header or find_header(table, given)
     rows = table.first_cells
     if table.is_json and not rows:
-        without_bad_rows(table.name, table.first_rows)  # raises an error about the first row
+        raise Mistake("{}", list_bad_rows([row for row in table.first_rows if isinstance(row, BadRow)]))
     if header.answer != YES:
         rows = [table.header.cells, *rows]
     rows = [row for row in rows if len(row) == len(table.names)]
@@ -266,9 +266,10 @@ def _find_places(names: Iterable[str], columns: Sequence[str], is_counting: bool
     """Returns the index of each column given by name or number; absent columns are left out."""
     places = {}
     for name in names:
-        if name in columns and not (is_counting and name.isdecimal()):
+        is_number = name.isdecimal() and int(name) < len(columns)
+        if name in columns and not (is_counting and is_number):
             places[name] = columns.index(name)
-        elif name.isdecimal() and int(name) < len(columns):
+        elif is_number:
             places[name] = int(name)
     return places
 

@@ -96,7 +96,7 @@ class LabelReader:
             if text_files.is_blank(value):
                 return ()
             items = read_list(value)
-            self._check_form("no list" if items is None else "a list", value, place)
+            self._check_form("not a list" if items is None else "a list", value, place)
             if items is None:
                 if _IN_BRACKETS.fullmatch(value.strip()):
                     raise Mistake(
@@ -117,7 +117,7 @@ class LabelReader:
 
     def _check_form(self, form: str, value: str, place: str) -> None:
         """Rejects a column in which only some cells are lists."""
-        first, other = self._places.setdefault(form, (place, value)), "a list" if form == "no list" else "no list"
+        first, other = self._places.setdefault(form, (place, value)), "a list" if form == "not a list" else "not a list"
         if other in self._places:
             other_place, other_value = self._places[other]
             raise Mistake(

@@ -13,7 +13,15 @@ from bert_keras.mistakes import Mistake, some_of
 from bert_keras.storage.csv_rows import Row, iterate_rows
 from bert_keras.storage.inspection import ending_of
 from bert_keras.storage.json_rows import JsonRows
-from bert_keras.tasks.tables.column_names import PREDICTED_TAGS, TAG_NAMES, TEXT_NAMES, WORD_NAMES, folded, usual_name
+from bert_keras.tasks.tables.column_names import (
+    DOCUMENT_NAMES,
+    PREDICTED_TAGS,
+    TAG_NAMES,
+    TEXT_NAMES,
+    WORD_NAMES,
+    folded,
+    usual_name,
+)
 from bert_keras.tasks.tables.labels import read_list
 from bert_keras.tasks.tagging.annotations import SPAN_NAMES, AnnotatedText, find_unit, read_annotated, to_tags
 from bert_keras.tasks.tagging.entities import is_tag
@@ -115,12 +123,14 @@ def sentences_of_objects(
     texts = [_words_or_text(row, source.place(line), tag_keys) for line, row in rows]
     texts = _without_refused(source.path, texts, needs_tags)
     tagged = _tagged(source, texts)
+    name_of_document = usual_name(names, DOCUMENT_NAMES) or ""
     sentences, document, last_key = [], 0, None
     for (line, row), one in zip(rows, tagged, strict=True):
         if one is None:
             continue
-        document += int(bool(sentences) and row.get("document") != last_key)
-        last_key = row.get("document")
+        key = row.get(name_of_document)
+        document += int(bool(sentences) and key != last_key)
+        last_key = key
         numbers = [source.number(line)] * len(one[0])
         sentences.append(Sentence(*one, document, source.path, numbers, source.unit, row))
     return sentences
