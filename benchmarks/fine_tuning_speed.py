@@ -30,8 +30,9 @@ if __name__ == "__main__":
 from absl import flags
 
 from benchmarks import speed
-from benchmarks.machine import DEVICES, use_device
+from benchmarks.machine import DEVICES, check_names, use_device
 from bert_keras.cli.flags import as_program, parse, require
+from bert_keras.mistakes import Mistake
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -80,9 +81,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("data_dir", "init_checkpoint"))
-    unknown = [name for name in values.programs if name not in PROGRAMS]
-    if unknown:
-        raise ValueError(f"--programs={unknown[0]} is not one of {', '.join(PROGRAMS)}")
+    check_names("programs", values.programs, PROGRAMS)
     device = use_device(values.device)
     speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"), device)
     turns = {name: [] for name in values.programs}
@@ -102,7 +101,7 @@ _PASSED_ON = ("data_dir", "init_checkpoint", "num_train_epochs")
 def run_once(arguments, device="cpu"):
     """Runs a program of the project and returns its Turn; the last of its arguments is --output_dir.
 
-    The device "cpu" hides GPUs from the program. Raises ValueError with the standard error of a program that failed.
+    The device "cpu" hides GPUs from the program. Raises a `Mistake` with the standard error of a program that failed.
     """
     command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
     print("+ python", " ".join(arguments), file=sys.stderr, flush=True)
@@ -113,7 +112,7 @@ def run_once(arguments, device="cpu"):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     seconds, cpu_seconds = time.monotonic() - started, _cpu_seconds_of_children() - cpu_before
     if done.returncode:
-        raise ValueError(f"{arguments[0]} ended with {done.returncode}: {done.stderr.strip()}")
+        raise Mistake("{} ended with {}: {}", arguments[0], done.returncode, done.stderr.strip())
     folder = pathlib.Path(arguments[-1].removeprefix("--output_dir="))
     metrics = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["metrics"]
     return Turn(seconds, cpu_seconds, training_speed(folder, metrics), metrics["f1"], metrics["accuracy"])

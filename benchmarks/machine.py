@@ -1,4 +1,4 @@
-"""The machine of a benchmark: its description in the output, its peak, and the device that all programs use."""
+"""The machine of a benchmark: its description in the output, its peak, and the device and programs to compare."""
 
 import importlib.metadata
 import importlib.util
@@ -8,6 +8,8 @@ import statistics
 import time
 
 import numpy as np
+
+from bert_keras.mistakes import Mistake
 
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
@@ -37,6 +39,12 @@ def describe_machine(packages=()):
     return f"{line}, {versions}" if versions else line
 
 
+def check_names(name, given, known):
+    """Raises a `Mistake` if a list of names, the value of a flag, has one that is not known."""
+    if unknown := [each for each in given if each not in known]:
+        raise Mistake('--{} has "{}", but must be some of {}', name, unknown[0], ", ".join(known))
+
+
 def use_device(device):
     """Makes TensorFlow use the CPU or a GPU, and returns its name. Call it before TensorFlow computes anything."""
     import tensorflow as tf
@@ -46,18 +54,18 @@ def use_device(device):
         tf.config.set_visible_devices([], "GPU")
         return "CPU"
     if not gpus:
-        raise ValueError("--device=gpu: TensorFlow finds no GPU; install bert-keras[gpu], or give --device=cpu")
+        raise Mistake("--device=gpu: TensorFlow finds no GPU; install bert-keras[gpu], or give --device=cpu")
     return f"GPU, {tf.config.experimental.get_device_details(gpus[0]).get('device_name', 'name unknown')}"
 
 
 def torch_device(device):
-    """Returns PyTorch's name of a device; raises ValueError if it would not be the one that TensorFlow uses."""
+    """Returns PyTorch's name of a device; raises a `Mistake` if it would not be the one that TensorFlow uses."""
     import torch
 
     if device == "cpu":
         return "cpu"
     if not torch.cuda.is_available():
-        raise ValueError(
+        raise Mistake(
             "--device=gpu: PyTorch finds no GPU; install a build of it for CUDA, leave its programs out with "
             "--programs=bert-keras, or give --device=cpu"
         )

@@ -23,11 +23,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from absl import flags
 
-from benchmarks.machine import DEVICES, describe_machine, use_device
+from benchmarks.machine import DEVICES, check_names, describe_machine, use_device
 from bert_keras.cli.flags import as_program, parse
+from bert_keras.mistakes import Mistake
 from bert_keras.settings.devices import PRECISIONS
 
-# Flags of the training programs with several values each; every combination is measured.
+# Flags of the training programs with several values each; every combination is measured. Some have known values.
+_KNOWN = {"precision": PRECISIONS, "recompute": ("false", "true")}
 _LISTS = {
     "bert_config_file": (["uncased_L-12_H-768_A-12"], "Sizes: released names, or bert_config.json files."),
     "num_tokens": (["128"], "Lengths of the sequences."),
@@ -56,6 +58,8 @@ def main(argv):
     if values.measure:
         print(json.dumps(measure(json.loads(values.measure))))
         return
+    for name, known in _KNOWN.items():
+        check_names(name, values[name].value, known)
     print(f"Command: `python {' '.join(argv)}`\n\nMachine: {describe_machine(('tensorflow', 'keras'))}\n")
     print(f"| {' | '.join(_LISTS)} | memory, GB | seconds of a step |")
     print(f"|{' --- |' * len(_LISTS)} ---: | ---: |")
@@ -67,11 +71,11 @@ def main(argv):
 
 
 def measure_in_process(given):
-    """Runs `measure` in its own process; raises ValueError with the end of its standard error if that fails."""
+    """Runs `measure` in its own process; raises a `Mistake` with the end of its standard error if that fails."""
     command = [sys.executable, __file__, f"--measure={json.dumps(given)}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise ValueError(f"{given} was not measured: {done.stderr.strip()[-500:]}")
+        raise Mistake("{} was not measured: {}", given, done.stderr.strip()[-500:])
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -12,6 +12,7 @@ from absl import flags
 
 from benchmarks.machine import DEVICES, describe_machine, peak_speed, use_device
 from bert_keras.cli.flags import parse
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.config import released_names
 
@@ -56,7 +57,7 @@ def compare(argv, description, make_programs, operations):
             makers = make_programs(config, batch, values.device)
             chosen = [program for program in makers if program.startswith(tuple(values.programs or ("",)))]
             if not chosen:
-                raise ValueError(f"--programs={','.join(values.programs)} does not begin any of {', '.join(makers)}")
+                raise Mistake("--programs={} does not begin any of {}", ",".join(values.programs), ", ".join(makers))
             made = {program: makers[program]() for program in chosen}
             times = take_turns(made, values.rounds, values.seconds)
             peaks = {precision: peak_speed(precision, values.device) for precision in ("float32", "bfloat16")}
