@@ -203,7 +203,7 @@ class Torch:
 
     def training(self, config, batch, way):
         return peers.transformers_step(
-            config, batch, self.device, is_mixed=True, is_compiled=True, num_steps=NUM_STEPS["training"]
+            config, batch, is_mixed=True, is_compiled=True, device=self.device, num_steps=NUM_STEPS["training"]
         )
 
     def prediction(self, config, batch, way):

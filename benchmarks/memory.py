@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from absl import flags
 
-from benchmarks.machine import DEVICES, check_names, describe_machine, use_device
+from benchmarks.machine import check_names, describe_machine, use_cpu
 from bert_keras.cli.flags import as_program, parse
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.devices import PRECISIONS
@@ -46,7 +46,7 @@ def define_flags():
     for name, (default, meaning) in _LISTS.items():
         flags.DEFINE_list(name, default, meaning, flag_values=values)
     flags.DEFINE_integer("num_steps", 2, "Steps of a measurement; from 2 up, also times a step.", 1, flag_values=values)
-    flags.DEFINE_enum("device", "cpu", DEVICES, "Where to compute.", flag_values=values)
+    flags.DEFINE_enum("device", "cpu", ("cpu", "gpu"), "Where to compute.", flag_values=values)
     flags.DEFINE_string("measure", None, "For the processes of this program: one step, as JSON.", flag_values=values)
     return values
 
@@ -98,6 +98,16 @@ def measure(given):
         step()
         times.append(clock() - started)
     return {"peak": peak_memory(given["device"]), "seconds": statistics.median(times[1:]) if times[1:] else None}
+
+
+def use_device(device):
+    """Makes TensorFlow use the CPU or a GPU."""
+    import tensorflow as tf
+
+    if device == "cpu":
+        use_cpu()
+    elif not tf.config.list_physical_devices("GPU"):
+        raise Mistake("--device=gpu: TensorFlow finds no GPU; install bert-keras[gpu], or give --device=cpu")
 
 
 def make_step(given):
