@@ -226,8 +226,8 @@ def length_of_encoder(encoder: str | os.PathLike, has_modules: bool = True) -> i
     length = _of_encoder(encoder).get("max_seq_length") if has_modules else None
     if length is not None:
         return json_files.check_whole(length, _length_file(encoder), "max_seq_length")
-    config = _optional(paths.join(encoder, "config.json"))
-    longest = config.get("max_position_embeddings", BertConfig.max_position_embeddings)
+    file, key = paths.join(encoder, "config.json"), "max_position_embeddings"
+    longest = json_files.check_whole(_optional(file).get(key, BertConfig.max_position_embeddings), file, key)
     of_tokenizer = TokenizerFiles(encoder).longest
     return min(of_tokenizer.value, longest) if of_tokenizer else longest
 
