@@ -133,7 +133,7 @@ def compare_copies(one_device, several_devices):
     assert math.isfinite(norm)
     assert abs(loss - loss_of_one_mask) > 1e-3, (loss, loss_of_one_mask)
     assert not math.isfinite(norm_without_end)
-    print("masks of their own, and one of them with a loss that is not finite is seen")
+    print("other masks on each, and a loss of one of them that is not finite is seen")
 
 
 PARTS = {"train": compare_training, "pack": compare_packing, "copy": compare_copies}

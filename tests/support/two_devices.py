@@ -1,4 +1,4 @@
-"""Run by `test_several_devices.py`: two devices in float16, compiled, with samples of their own, and with vectors."""
+"""Run by `test_several_devices.py`: two devices in float16, compiled, with different samples, and with vectors."""
 
 import contextlib
 import dataclasses
@@ -150,7 +150,7 @@ def replace_tokens(one_device, both):
     for strategy, num_micro_batches in ((one_device, 2), (both, 1), (both, 4)):
         found = train_electra(strategy, examples, 3, seed=4, num_micro_batches=num_micro_batches)
         assert_as_one(found, expected, rtol=1e-4)
-    print("samples of their own, and as one with a seed for each example")
+    print("other samples on each, and as one with a seed for each example")
 
 
 def train_vectors(strategy, *arguments, **options):

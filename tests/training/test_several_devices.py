@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
                 "packed as one",
                 # 25 weights, two slots of each, and the step.
                 "as one in 76 of 76 values of the state, and without a gradient nothing moves",
-                "masks of their own, and one of them with a loss that is not finite is seen",
+                "other masks on each, and a loss of one of them that is not finite is seen",
             ],
         ),
         (
@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
             ["overflow", "replace", "texts"],  # builds several networks
             [
                 "what overflows on one device is left out on both",
-                "samples of their own, and as one with a seed for each example",
+                "other samples on each, and as one with a seed for each example",
                 "compared with the texts of both devices, and in 16 bits as in 32",
             ],
         ),
