@@ -121,14 +121,13 @@ def take_turns(programs, rounds, seconds):
     return times
 
 
-def print_table(times, batch_size, operations, peaks, ours="bert-keras"):
+def print_table(times, batch_size, operations, peaks):
     """Prints a Markdown table: examples/s, their range, the ratio to the fastest peer, and the share of the peak.
 
     `times` is the result of `take_turns`; names end in the precision. `peaks` has the `peak_speed` of each precision.
-    `ours` is the beginning of the names of this project's programs.
     """
     medians = {name: statistics.median(values) for name, values in times.items()}
-    peers = [value for name, value in medians.items() if not name.startswith(ours)]
+    peers = [value for name, value in medians.items() if not name.startswith("bert-keras")]
     print("| | examples/s | lowest to highest | to the fastest peer | share of the peak |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, values in times.items():
