@@ -36,10 +36,11 @@ from absl import flags
 
 from benchmarks import peers
 from benchmarks.answers_peers import PEERS
-from benchmarks.machine import spread
+from benchmarks.machine import check_names, spread
 from benchmarks.speed import print_machine
 from bert_keras import export_model, open_model
 from bert_keras.cli.flags import as_program, parse, require
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction.arguments import ANSWER_PRECISIONS
 
 # Texts of a turn, which takes one to three seconds on two cores.
@@ -72,8 +73,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("init_checkpoint", "data_dir"))
-    if unknown := [task for task in values.tasks if task not in PEERS]:
-        raise ValueError(f"--tasks has {unknown[0]!r}, but must be some of {', '.join(PEERS)}")
+    check_names("tasks", values.tasks, PEERS)
     torch.set_num_threads(os.cpu_count())
     packages = ("tensorflow", "keras", "torch", "transformers", "sentence-transformers")
     print_machine(" ".join(argv), packages)
@@ -156,7 +156,7 @@ def compare(peer, ours, theirs, precision):
     """Checks that both libraries give the same answers; in 16 bits, one text in 20 may have other entities or spans.
 
     Raises:
-        ValueError: more answers differ.
+        Mistake: more answers differ.
     """
     tolerance, may_differ = (1e-4, 0) if precision == "float32" else (5e-2, peer.finds_parts * len(ours) // 20)
     differing = []
@@ -168,8 +168,8 @@ def compare(peer, ours, theirs, precision):
         if not is_same:
             differing.append(f"text {number}: {own}, {other}")
     if len(differing) > may_differ:
-        raise ValueError(
-            f"{len(differing)} of {len(ours)} answers differ, so the weights or the settings do; {differing[0]}"
+        raise Mistake(
+            "{} of {} answers differ, so the weights or the settings do; {}", len(differing), len(ours), differing[0]
         )
 
 

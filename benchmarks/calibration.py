@@ -9,9 +9,12 @@ examples are split at random 20 times: the thresholds come from one half, and th
 import argparse
 import csv
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bert_keras.evaluation.calibration import label_set_thresholds
 

@@ -30,8 +30,9 @@ if __name__ == "__main__":
 from absl import flags
 
 from benchmarks import speed
-from benchmarks.machine import DEVICES, use_device
+from benchmarks.machine import check_names
 from bert_keras.cli.flags import as_program, parse, require
+from bert_keras.mistakes import Mistake
 from bert_keras.runs.metrics_log import METRICS_FILE, read_metrics
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -71,7 +72,6 @@ def define_flags():
     flags.DEFINE_list("programs", [*PROGRAMS], f"Programs to run: {', '.join(PROGRAMS)}.", flag_values=values)
     flags.DEFINE_integer("rounds", 3, "Number of turns of each program.", lower_bound=1, flag_values=values)
     flags.DEFINE_float("num_train_epochs", 3.0, "Training epochs.", flag_values=values)
-    flags.DEFINE_enum("device", "cpu", DEVICES, "Where all programs compute.", flag_values=values)
     return values
 
 
@@ -80,40 +80,33 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("data_dir", "init_checkpoint"))
-    unknown = [name for name in values.programs if name not in PROGRAMS]
-    if unknown:
-        raise ValueError(f"--programs={unknown[0]} is not one of {', '.join(PROGRAMS)}")
-    device = use_device(values.device)
-    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"), device)
+    check_names("programs", values.programs, PROGRAMS)
+    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"))
     turns = {name: [] for name in values.programs}
     for seed in range(1, values.rounds + 1):
         for name in values.programs:
             with tempfile.TemporaryDirectory() as folder:
                 arguments = [*PROGRAMS[name], *(f"--{flag}={values[flag].value}" for flag in _PASSED_ON)]
-                turns[name].append(
-                    run_once([*arguments, f"--seed={seed}", f"--output_dir={folder}/run"], values.device)
-                )
+                turns[name].append(run_once([*arguments, f"--seed={seed}", f"--output_dir={folder}/run"]))
     print_table(turns)
 
 
 _PASSED_ON = ("data_dir", "init_checkpoint", "num_train_epochs")
 
 
-def run_once(arguments, device="cpu"):
+def run_once(arguments):
     """Runs a program of the project and returns its Turn; the last of its arguments is --output_dir.
 
-    The device "cpu" hides GPUs from the program. Raises ValueError with the standard error of a program that failed.
+    Hides GPUs from the program. Raises a `Mistake` with the standard error of a program that failed.
     """
     command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
     print("+ python", " ".join(arguments), file=sys.stderr, flush=True)
     cpu_before, started = _cpu_seconds_of_children(), time.monotonic()
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"} | (
-        {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
-    )
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     seconds, cpu_seconds = time.monotonic() - started, _cpu_seconds_of_children() - cpu_before
     if done.returncode:
-        raise ValueError(f"{arguments[0]} ended with {done.returncode}: {done.stderr.strip()}")
+        raise Mistake("{} ended with {}: {}", arguments[0], done.returncode, done.stderr.strip())
     folder = pathlib.Path(arguments[-1].removeprefix("--output_dir="))
     metrics = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["metrics"]
     return Turn(seconds, cpu_seconds, training_speed(folder, metrics), metrics["f1"], metrics["accuracy"])

@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks import peers, speed
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import as_program, parse
+from bert_keras.mistakes import Mistake
 from tools.check_gpu import define_flags
 
 PEAK_SIZES = (2048, 4096, 8192, 16384)
@@ -47,7 +48,7 @@ def main(argv):
         found, names = gpu_steps.find_devices(kind)
     print(f"{name}: device: {', '.join(names) or 'no GPU'}", flush=True)
     if not found:
-        raise ValueError(f"{name} finds no GPU; docs/guides/gpu.md says what it needs; --device=cpu tries this program")
+        raise Mistake("{} finds no GPU; docs/guides/gpu.md says what it needs; --device=cpu tries this program", name)
     if name != "torch":
         num_failed += gpu_steps.compare(found)
     if values.seconds:
@@ -59,7 +60,7 @@ def main(argv):
         lengths = [int(length) for length in values.max_seq_length]
         num_failed += measure(library, configs, lengths, values.train_batch_size, values.seconds, sizes)
     if num_failed:
-        raise ValueError(f"{num_failed} check(s) of {name} failed")
+        raise Mistake("{} check(s) of {} failed", num_failed, name)
 
 
 def measure(library, configs, lengths, batch_size, seconds, sizes=PEAK_SIZES):
@@ -202,7 +203,7 @@ class Torch:
 
     def training(self, config, batch, way):
         return peers.transformers_step(
-            config, batch, self.device, is_mixed=True, is_compiled=True, num_steps=NUM_STEPS["training"]
+            config, batch, is_mixed=True, is_compiled=True, device=self.device, num_steps=NUM_STEPS["training"]
         )
 
     def prediction(self, config, batch, way):

@@ -23,7 +23,6 @@ import transformers
 from onnxruntime.transformers import optimizer
 
 from benchmarks import peers, speed
-from benchmarks.machine import torch_device
 from bert_keras.cli.flags import as_program
 from bert_keras.modeling import BertModel
 from bert_keras.modeling.fused import fused_operations
@@ -37,54 +36,50 @@ def main(argv):
     speed.compare(argv, __doc__, make_programs, speed.encoder_operations)
 
 
-def make_programs(config, batch, device):
+def make_programs(config, batch):
     """Returns a dict of functions by name; each makes a program."""
     programs = {
-        "bert-keras graph float32": lambda: ours(config, batch, device, "float32", is_compiled=False),
-        "bert-keras graph bfloat16": lambda: ours(config, batch, device, "bfloat16", is_compiled=False),
-        "bert-keras XLA float32": lambda: ours(config, batch, device, "float32", is_compiled=True),
-        "transformers float32": lambda: of_transformers(config, batch, device, dtype=torch.float32),
-        "transformers bfloat16": lambda: of_transformers(config, batch, device, dtype=torch.bfloat16),
+        "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
+        "bert-keras graph bfloat16": lambda: ours(config, batch, "bfloat16", is_compiled=False),
+        "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
+        "transformers float32": lambda: of_transformers(config, batch, dtype=torch.float32),
+        "transformers bfloat16": lambda: of_transformers(config, batch, dtype=torch.bfloat16),
         "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
         "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
         "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
+        "ONNX Runtime float32": lambda: of_onnx_runtime(config, batch),
     }
-    if device == "cpu":
-        programs["ONNX Runtime float32"] = lambda: of_onnx_runtime(config, batch)
     if peers.has_compiler():
         programs |= {
-            f"transformers compiled {name}": lambda dtype=dtype: of_transformers(
-                config, batch, device, dtype, is_compiled=True
-            )
+            f"transformers compiled {name}": lambda dtype=dtype: of_transformers(config, batch, dtype, is_compiled=True)
             for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
         }
     return programs
 
 
-def ours(config, batch, device, policy, is_compiled):
+def ours(config, batch, policy, is_compiled):
     """Returns a function that encodes a batch with this project's network, as predictors do."""
     with dtype_policy(policy):
         model = BertModel(config)
     inputs = [tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")]
 
     def call(*inputs):
-        with fused_operations(device == "cpu" and may_fuse(policy)):
+        with fused_operations(may_fuse(policy)):
             return model(*inputs)["sequence_output"]
 
     encode = tf.function(call, jit_compile=is_compiled)
     return lambda: encode(*inputs).numpy()
 
 
-def of_transformers(config, batch, device, dtype, is_compiled=False):
+def of_transformers(config, batch, dtype, is_compiled=False):
     """Returns a function that encodes a batch with transformers' BertModel."""
-    device = torch_device(device)
-    model = transformers.BertModel(peers.transformers_config(config)).eval().to(device, dtype)
+    model = transformers.BertModel(peers.transformers_config(config)).eval().to(dtype)
     model = torch.compile(model) if is_compiled else model
-    inputs = peers.torch_inputs(batch, device)
+    inputs = peers.torch_inputs(batch)
 
     def encode():
         with torch.inference_mode():
-            return model(**inputs).last_hidden_state.cpu()
+            return model(**inputs).last_hidden_state
 
     return encode
 

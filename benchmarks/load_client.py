@@ -6,6 +6,8 @@ import json
 import time
 import urllib.parse
 
+from bert_keras.mistakes import Mistake
+
 JSON = {"Content-Type": "application/json"}
 
 
@@ -47,7 +49,7 @@ async def ask(url: str, body: object) -> dict:
     writer.close()
     await writer.wait_closed()
     if status != 200:
-        raise ValueError(f"{url} answers {status}: {content.decode()}")
+        raise Mistake("{} answers {}: {}", url, status, content.decode())
     return json.loads(content)
 
 
@@ -63,7 +65,7 @@ async def run_turn(url: str, requests: list[bytes], num_clients: int, seconds: f
             writer.write(requests[index % len(requests)])
             status, content = await read_response(reader)
             if status != 200:
-                raise ValueError(f"{url} answers {status}: {content.decode()}")
+                raise Mistake("{} answers {}: {}", url, status, content.decode())
             times.append(time.perf_counter() - sent)
             index += num_clients
         writer.close()

@@ -1,4 +1,4 @@
-"""The machine of a benchmark: its description in the output, its peak, and the device that all programs use."""
+"""The machine of a benchmark: its description in the output, its peak, and the programs to compare."""
 
 import importlib.metadata
 import importlib.util
@@ -9,8 +9,9 @@ import time
 
 import numpy as np
 
+from bert_keras.mistakes import Mistake
+
 CPU_INFO = "/proc/cpuinfo"  # Linux
-DEVICES = ("cpu", "gpu")
 # Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
 _ON_X86 = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
 _ON_ARM = ("asimd", "sve", "i8mm", "bf16")
@@ -37,34 +38,20 @@ def describe_machine(packages=()):
     return f"{line}, {versions}" if versions else line
 
 
-def use_device(device):
-    """Makes TensorFlow use the CPU or a GPU, and returns its name. Call it before TensorFlow computes anything."""
+def check_names(name, given, known):
+    """Raises a `Mistake` if a list of names, the value of a flag, has one that is not known."""
+    if unknown := [each for each in given if each not in known]:
+        raise Mistake('--{} has "{}", but must be some of {}', name, unknown[0], ", ".join(known))
+
+
+def use_cpu():
+    """Hides GPUs from TensorFlow, before it computes anything; tools/check_gpu.py measures them."""
     import tensorflow as tf
 
-    gpus = tf.config.list_physical_devices("GPU")
-    if device == "cpu":
-        tf.config.set_visible_devices([], "GPU")
-        return "CPU"
-    if not gpus:
-        raise ValueError("--device=gpu: TensorFlow finds no GPU; install bert-keras[gpu], or give --device=cpu")
-    return f"GPU, {tf.config.experimental.get_device_details(gpus[0]).get('device_name', 'name unknown')}"
+    tf.config.set_visible_devices([], "GPU")
 
 
-def torch_device(device):
-    """Returns PyTorch's name of a device; raises ValueError if it would not be the one that TensorFlow uses."""
-    import torch
-
-    if device == "cpu":
-        return "cpu"
-    if not torch.cuda.is_available():
-        raise ValueError(
-            "--device=gpu: PyTorch finds no GPU; install a build of it for CUDA, leave its programs out with "
-            "--programs=bert-keras, or give --device=cpu"
-        )
-    return "cuda"
-
-
-def peak_speed(precision, device="cpu", sizes=_PEAK_SIZES, seconds=1.0):
+def peak_speed(precision, sizes=_PEAK_SIZES, seconds=1.0):
     """Returns the peak of the machine: the most operations a second of matrix products in float32 or bfloat16.
 
     It is the best of several sizes and of TensorFlow with and without XLA, PyTorch and NumPy. Each repeats its product
@@ -72,7 +59,7 @@ def peak_speed(precision, device="cpu", sizes=_PEAK_SIZES, seconds=1.0):
     """
     peak = 0.0
     for size in sizes:
-        for multiply in _products(np.random.default_rng(0).random((size, size), np.float32), precision, device):
+        for multiply in _products(np.random.default_rng(0).random((size, size), np.float32), precision):
             multiply()  # compiles
             started = now = time.perf_counter()
             while now - started < seconds:
@@ -83,7 +70,7 @@ def peak_speed(precision, device="cpu", sizes=_PEAK_SIZES, seconds=1.0):
     return peak
 
 
-def _products(x, precision, device):
+def _products(x, precision):
     """Yields functions that multiply a matrix by itself and wait for the product."""
     import tensorflow as tf
 
@@ -94,9 +81,9 @@ def _products(x, precision, device):
     if importlib.util.find_spec("torch"):
         import torch
 
-        tensor = torch.tensor(x, dtype=getattr(torch, precision), device=torch_device(device))
+        tensor = torch.tensor(x, dtype=getattr(torch, precision))
         yield lambda: (tensor @ tensor)[0, 0].item()
-    if precision == "float32" and device == "cpu":
+    if precision == "float32":
         yield lambda: x @ x
 
 

@@ -23,11 +23,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from absl import flags
 
-from benchmarks.machine import DEVICES, describe_machine, use_device
+from benchmarks.machine import check_names, describe_machine, use_cpu
 from bert_keras.cli.flags import as_program, parse
+from bert_keras.mistakes import Mistake
 from bert_keras.settings.devices import PRECISIONS
 
-# Flags of the training programs with several values each; every combination is measured.
+# Flags of the training programs with several values each; every combination is measured. Some have known values.
+_KNOWN = {"precision": PRECISIONS, "recompute": ("false", "true")}
 _LISTS = {
     "bert_config_file": (["uncased_L-12_H-768_A-12"], "Sizes: released names, or bert_config.json files."),
     "num_tokens": (["128"], "Lengths of the sequences."),
@@ -44,7 +46,7 @@ def define_flags():
     for name, (default, meaning) in _LISTS.items():
         flags.DEFINE_list(name, default, meaning, flag_values=values)
     flags.DEFINE_integer("num_steps", 2, "Steps of a measurement; from 2 up, also times a step.", 1, flag_values=values)
-    flags.DEFINE_enum("device", "cpu", DEVICES, "Where to compute.", flag_values=values)
+    flags.DEFINE_enum("device", "cpu", ("cpu", "gpu"), "Where to compute.", flag_values=values)
     flags.DEFINE_string("measure", None, "For the processes of this program: one step, as JSON.", flag_values=values)
     return values
 
@@ -56,6 +58,8 @@ def main(argv):
     if values.measure:
         print(json.dumps(measure(json.loads(values.measure))))
         return
+    for name, known in _KNOWN.items():
+        check_names(name, values[name].value, known)
     print(f"Command: `python {' '.join(argv)}`\n\nMachine: {describe_machine(('tensorflow', 'keras'))}\n")
     print(f"| {' | '.join(_LISTS)} | memory, GB | seconds of a step |")
     print(f"|{' --- |' * len(_LISTS)} ---: | ---: |")
@@ -67,11 +71,11 @@ def main(argv):
 
 
 def measure_in_process(given):
-    """Runs `measure` in its own process; raises ValueError with the end of its standard error if that fails."""
+    """Runs `measure` in its own process; raises a `Mistake` with the end of its standard error if that fails."""
     command = [sys.executable, __file__, f"--measure={json.dumps(given)}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise ValueError(f"{given} was not measured: {done.stderr.strip()[-500:]}")
+        raise Mistake("{} was not measured: {}", given, done.stderr.strip()[-500:])
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -94,6 +98,16 @@ def measure(given):
         step()
         times.append(clock() - started)
     return {"peak": peak_memory(given["device"]), "seconds": statistics.median(times[1:]) if times[1:] else None}
+
+
+def use_device(device):
+    """Makes TensorFlow use the CPU or a GPU."""
+    import tensorflow as tf
+
+    if device == "cpu":
+        use_cpu()
+    elif not tf.config.list_physical_devices("GPU"):
+        raise Mistake("--device=gpu: TensorFlow finds no GPU; install bert-keras[gpu], or give --device=cpu")
 
 
 def make_step(given):

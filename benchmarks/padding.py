@@ -8,10 +8,13 @@ network computes nothing. Prints a table in Markdown.
 
 import argparse
 import pathlib
+import sys
 from collections.abc import Sequence
 from unittest import mock
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.network import Question

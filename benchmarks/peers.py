@@ -52,7 +52,7 @@ def torch_inputs(batch, device="cpu"):
     return {theirs: torch.tensor(batch[ours], dtype=torch.long, device=device) for theirs, ours in names.items()}
 
 
-def transformers_step(config, batch, device, is_mixed, is_compiled=False, num_steps=1):
+def transformers_step(config, batch, is_mixed, is_compiled=False, device="cpu", num_steps=1):
     """Returns a function that takes steps of transformers' BertForPreTraining with PyTorch's AdamW."""
     import torch
     import transformers

@@ -35,6 +35,7 @@ from benchmarks import load_client
 from benchmarks.machine import spread
 from benchmarks.speed import print_machine
 from bert_keras.cli.flags import as_program, parse, require
+from bert_keras.mistakes import Mistake
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _PACKAGES = ("tensorflow", "starlette", "uvicorn", "torch", "transformers", "sentence-transformers")
@@ -163,7 +164,7 @@ def started_server(
     """Runs a program that serves. Yields its process and its address when it is ready.
 
     Raises:
-        ValueError: the program ended before it was ready.
+        Mistake: the program ended before it was ready.
     """
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log, env=environment)
@@ -174,7 +175,7 @@ def started_server(
             process.wait()
         log.seek(0)
         if (text := log.read()) and "Traceback" in text:
-            raise ValueError(f"{' '.join(command)} reports an exception:\n{text}")
+            raise Mistake("{} reports an exception:\n{}", " ".join(command), text)
 
 
 def _wait_for_address(process, command, log):
@@ -186,7 +187,7 @@ def _wait_for_address(process, command, log):
             return found[1]
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)
-            raise ValueError(f"{' '.join(command)} ended:\n{text}")
+            raise Mistake("{} ended:\n{}", " ".join(command), text)
 
 
 def make_texts(checkpoint, shortest, longest):
@@ -208,7 +209,7 @@ def compare_answers(programs, texts, precision):
         found = {who: asyncio.run(answers(task, each.url)) for (of, who), each in programs.items() if of == name}
         for who, values in found.items():
             if not np.allclose(values, found[OURS], rtol=1e-3, atol=_LARGEST_CHANGES[precision]):
-                raise ValueError(f"{who} gives other {name} than {OURS}; the weights or the settings differ")
+                raise Mistake("{} gives other {} than {}; the weights or the settings differ", who, name, OURS)
 
 
 def take_turns(programs, texts, nums_clients, rounds, seconds):

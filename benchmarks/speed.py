@@ -10,8 +10,9 @@ import time
 import numpy as np
 from absl import flags
 
-from benchmarks.machine import DEVICES, describe_machine, peak_speed, use_device
+from benchmarks.machine import describe_machine, peak_speed, use_cpu
 from bert_keras.cli.flags import parse
+from bert_keras.mistakes import Mistake
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.config import released_names
 
@@ -35,31 +36,30 @@ def define_flags():
     )
     flags.DEFINE_integer("rounds", 5, "Number of turns of each program.", flag_values=values)
     flags.DEFINE_float("seconds", 5.0, "Minimum duration of a turn, in seconds.", flag_values=values)
-    flags.DEFINE_enum("device", "cpu", DEVICES, "Where all programs compute.", flag_values=values)
     return values
 
 
 def compare(argv, description, make_programs, operations):
     """Runs a benchmark: prints a table for each size and length.
 
-    `make_programs` is a function of a BertConfig, a batch and a device ("cpu" or "gpu"). It returns a dict of functions
-    that make programs for `take_turns`. `operations` returns the number of operations of a call, from config and batch.
+    `make_programs` is a function of a BertConfig and a batch. It returns a dict of functions that make programs for
+    `take_turns`. `operations` returns the number of operations of a call, from config and batch.
     """
     values = define_flags()
     parse(values, argv, description)
-    device = use_device(values.device)
-    print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"), device)
+    use_cpu()
+    print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
     for name in values.bert_config_file:
         config = read_config(name)
         for num_tokens in map(int, values.num_tokens):
             batch = make_batch(config, values.batch_size, num_tokens)
-            makers = make_programs(config, batch, values.device)
+            makers = make_programs(config, batch)
             chosen = [program for program in makers if program.startswith(tuple(values.programs or ("",)))]
             if not chosen:
-                raise ValueError(f"--programs={','.join(values.programs)} does not begin any of {', '.join(makers)}")
+                raise Mistake("--programs={} does not begin any of {}", ",".join(values.programs), ", ".join(makers))
             made = {program: makers[program]() for program in chosen}
             times = take_turns(made, values.rounds, values.seconds)
-            peaks = {precision: peak_speed(precision, values.device) for precision in ("float32", "bfloat16")}
+            peaks = {precision: peak_speed(precision) for precision in ("float32", "bfloat16")}
             print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
             print_table(times, values.batch_size, operations(config, batch), peaks)
             print(flush=True)
@@ -121,14 +121,13 @@ def take_turns(programs, rounds, seconds):
     return times
 
 
-def print_table(times, batch_size, operations, peaks, ours="bert-keras"):
+def print_table(times, batch_size, operations, peaks):
     """Prints a Markdown table: examples/s, their range, the ratio to the fastest peer, and the share of the peak.
 
     `times` is the result of `take_turns`; names end in the precision. `peaks` has the `peak_speed` of each precision.
-    `ours` is the beginning of the names of this project's programs.
     """
     medians = {name: statistics.median(values) for name, values in times.items()}
-    peers = [value for name, value in medians.items() if not name.startswith(ours)]
+    peers = [value for name, value in medians.items() if not name.startswith("bert-keras")]
     print("| | examples/s | lowest to highest | to the fastest peer | share of the peak |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, values in times.items():
@@ -143,9 +142,8 @@ def _rounded(rate):
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def print_machine(command, packages, device="CPU"):
-    """Prints the command, the device, the machine, the versions and the load."""
+def print_machine(command, packages):
+    """Prints the command, the machine, the versions and the load."""
     print(f"Command: `python {command}`\n")
-    print(f"Device of all programs: {device}\n")
     print(f"Machine: {describe_machine(packages)}")
     print(f"Load before: {', '.join(f'{load:.1f}' for load in os.getloadavg())} (1, 5, 15 minutes)\n")

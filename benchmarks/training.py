@@ -26,7 +26,6 @@ import tensorflow as tf
 import torch
 
 from benchmarks import peers, speed
-from benchmarks.machine import torch_device
 from bert_keras.cli.flags import as_program
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
@@ -40,15 +39,15 @@ def main(argv):
     speed.compare(argv, __doc__, make_programs, speed.pretraining_operations)
 
 
-def make_programs(config, batch, device):
+def make_programs(config, batch):
     """Returns a dict of functions by name; each makes a program."""
     programs = {
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=None),
         "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=None),
         "bert-keras fusible bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled="fusible"),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
-        "transformers float32": lambda: peers.transformers_step(config, batch, torch_device(device), is_mixed=False),
-        "transformers bfloat16": lambda: peers.transformers_step(config, batch, torch_device(device), is_mixed=True),
+        "transformers float32": lambda: peers.transformers_step(config, batch, is_mixed=False),
+        "transformers bfloat16": lambda: peers.transformers_step(config, batch, is_mixed=True),
         "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
         "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
         "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
@@ -57,7 +56,7 @@ def make_programs(config, batch, device):
     if peers.has_compiler():
         programs |= {
             f"transformers compiled {precision}": lambda is_mixed=is_mixed: peers.transformers_step(
-                config, batch, torch_device(device), is_mixed, is_compiled=True
+                config, batch, is_mixed, is_compiled=True
             )
             for precision, is_mixed in (("float32", False), ("bfloat16", True))
         }

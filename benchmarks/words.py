@@ -12,10 +12,13 @@ the share of texts whose gradients add up to the difference of the logit within 
 import argparse
 import csv
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bert_keras.evaluation.intervals import interval_of_mean
 from bert_keras.prediction import Classification, TextClassifier

@@ -89,13 +89,15 @@ def merge_lora(model: keras.Model) -> None:
     Compile the model after it. A model without LoRA does not change.
     """
     adapted = _adapted_layers(model)
+    if not adapted:
+        return
     for dense in adapted:
         _kernel(dense).assign(_merged_kernel(dense))
     with _frozen_objects():
         for dense in adapted:
             del dense.lora_kernel_a, dense.lora_kernel_b
             dense.lora_enabled, dense.lora_rank, dense.lora_alpha = False, None, None
-    for encoder in _encoders_of(model) if adapted else ():
+    for encoder in _encoders_of(model):
         for weight in encoder.weights:
             weight.trainable = True
 

@@ -25,7 +25,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import as_program, parse
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import MissingFile, Mistake
 from studies.runner.catalog import STUDIES
 from studies.runner.study import SCALES
 
@@ -76,6 +76,11 @@ def main(argv):
         raise Mistake("--model_dir is for one model, but {} trains several; leave it out", name)
     if values.scale == "full" and not values.model_dir:
         raise Mistake("--scale=full is for a model that is trained, but {} trains small ones; give night", name)
+    if values.model_dir and not pathlib.Path(values.model_dir).is_dir():
+        raise MissingFile("--model_dir={} is not a folder on this machine; give one, or download it", values.model_dir)
+    for flag, unless in (("input_file", "model_dir"), ("variants", "report"), ("seeds", "report")):
+        if values[flag].present and getattr(values, unless):
+            raise Mistake("--{} has no effect with --{}; leave one of the two out", flag, unless)
     open_console()
     start_tensorflow()
     from studies.runner.running import check_probes

@@ -3,22 +3,32 @@
 import asyncio
 import http.server
 import json
+import os
 import pathlib
 import platform
+import subprocess
 import sys
 import threading
-import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from guards import at_least
 
 from benchmarks import machine, memory
 from benchmarks.intervals import half_interval
+from bert_keras.mistakes import Mistake
 
 # They measure; no program imports them.
 pytestmark = pytest.mark.slow
-SAMPLE_VOCAB = pathlib.Path(__file__).resolve().parents[1] / "data_prep" / "sample" / "vocab.txt"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SAMPLE_VOCAB = ROOT / "data_prep" / "sample" / "vocab.txt"
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def has_no_peer(path):
+    text = path.read_text(encoding="utf-8")
+    return "ArgumentParser" in text and "bert_keras" in text
 
 
 def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatch):
@@ -60,30 +70,18 @@ def test_tensorflow_uses_the_device_that_is_asked_for(monkeypatch):
     gpus, hidden = [], []
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
     monkeypatch.setattr(tf.config, "set_visible_devices", lambda *arguments: hidden.append(arguments))
-    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": f"Chip {gpu}"})
-    with pytest.raises(ValueError, match="--device=gpu: TensorFlow finds no GPU; install bert-keras.gpu., or give"):
-        machine.use_device("gpu")
+    with pytest.raises(Mistake, match="--device=gpu: TensorFlow finds no GPU; install bert-keras.gpu., or give"):
+        memory.use_device("gpu")
     gpus.append("A")
-    assert machine.use_device("gpu") == "GPU, Chip A"
+    memory.use_device("gpu")
     assert not hidden
-    assert machine.use_device("cpu") == "CPU"
+    memory.use_device("cpu")
     assert hidden == [([], "GPU")]
 
 
-def test_pytorch_uses_the_device_that_is_asked_for_or_refuses(monkeypatch):
-    torch = types.ModuleType("torch")
-    torch.cuda = types.SimpleNamespace(is_available=lambda: False)
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    assert machine.torch_device("cpu") == "cpu"
-    with pytest.raises(ValueError, match="--device=gpu: PyTorch finds no GPU; install a build of it for CUDA"):
-        machine.torch_device("gpu")
-    torch.cuda.is_available = lambda: True
-    assert machine.torch_device("gpu") == "cuda"
-
-
 def test_the_peak_is_that_of_the_fastest_product(monkeypatch):
-    def products(x, precision, device):
-        assert (x.shape, precision, device) == ((8, 8), "float32", "cpu")
+    def products(x, precision):
+        assert (x.shape, precision) == ((8, 8), "float32")
         return [lambda wait=wait: times.append(times[-1] + wait) for wait in (1e-3, 2e-4, 3e-3)]
 
     times = [0.0]
@@ -94,10 +92,10 @@ def test_the_peak_is_that_of_the_fastest_product(monkeypatch):
 
 def test_every_library_multiplies():
     x = np.eye(4, dtype=np.float32)
-    results = [multiply() for multiply in machine._products(x, "float32", "cpu")]
+    results = [multiply() for multiply in machine._products(x, "float32")]
     assert len(results) >= 3
     assert [np.ravel(result)[0] for result in results] == [1] * len(results)
-    assert len(list(machine._products(x, "bfloat16", "cpu"))) == len(results) - 1
+    assert len(list(machine._products(x, "bfloat16"))) == len(results) - 1
 
 
 def test_median_comes_with_its_range():
@@ -163,8 +161,21 @@ def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path, capsys):
     assert 200 * 2**20 < small < large - 48 * 2**20
     assert small < large_parent.nbytes
     assert all(float(row[-1]) > 0 for row in rows)
-    with pytest.raises(ValueError, match="'nowhere.json'.* was not measured: .*nowhere.json"):
+    with pytest.raises(Mistake, match="'nowhere.json'.* was not measured: .*nowhere.json"):
         memory.main(["memory.py", "--bert_config_file=nowhere.json"])
+
+
+def test_a_setting_that_memory_does_not_know_is_refused():
+    with pytest.raises(Mistake, match='^--recompute has "True", but must be some of false, true$'):
+        memory.main(["memory.py", "--recompute=false,True"])
+
+
+@pytest.mark.parametrize("name", at_least(5, (path.name for path in BENCHMARKS.glob("*.py") if has_no_peer(path))))
+def test_a_benchmark_measures_the_clone_that_it_is_in(name, tmp_path):
+    (tmp_path / "bert_keras.py").write_text("raise SystemExit('the installed package')")
+    command, environment = [sys.executable, BENCHMARKS / name, "--help"], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 class Echo(http.server.BaseHTTPRequestHandler):

@@ -283,6 +283,7 @@ class TestMistakes:
         assert capsys.readouterr().err == said
         assert os.listdir(tmp_path) == []
 
+    @pytest.mark.slow  # two exports in int8; tests/export/test_quantization_cost.py measures without them
     def test_a_model_without_its_run_is_measured_on_a_file_or_on_sample_texts(self, runs, tmp_path):
         pytest.importorskip("tf2onnx")
         copy = shutil.copytree(runs / "news" / "model", tmp_path / "copy" / "model")

@@ -57,20 +57,18 @@ def test_the_model_is_the_regression_on_the_normalised_means_of_the_encoder(flag
     assert (config["pooling"], config["pooler_act"]) == ("mean", "unit_length")
 
     bert = BertModel.from_checkpoint(flags["init_checkpoint"])
-    model = open_model(folder)
 
-    def vector(text):
-        ids = np.array([[VOCABULARY.index(token) for token in ("[CLS]", *text.split(), "[SEP]")]])
-        return np.asarray(normalize(np.asarray(bert(ids)["sequence_output"]).mean(axis=1)))[0]
+    def vectors(given):
+        ids, mask = ids_of(given)
+        sums = np.einsum("bth,bt->bh", bert(ids, mask)["sequence_output"], mask)
+        return np.asarray(normalize(sums / mask.sum(axis=1, keepdims=True)))
 
     train, labels = texts(60, 1), ["neg", "pos"]
-    kernel, bias = fit_head(
-        np.array([vector(text) for text, _ in train]), np.array([labels.index(label) for _, label in train])
-    )
-    for text in list(CLASS_OF):
-        logits = kernel @ vector(text) + bias
-        expected = np.exp(logits) / np.exp(logits).sum()
-        np.testing.assert_allclose([model(text).probabilities[label] for label in labels], expected, atol=2e-4)
+    kernel, bias = fit_head(vectors(text for text, _ in train), np.array([labels.index(label) for _, label in train]))
+    exponentials = np.exp(vectors(CLASS_OF) @ kernel.T + bias)
+    expected = exponentials / exponentials.sum(axis=1, keepdims=True)
+    found = [[answer.probabilities[label] for label in labels] for answer in open_model(folder)(list(CLASS_OF))]
+    np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
 def test_the_encoder_first_makes_the_vectors_of_a_class_similar(flags, trained, tmp_path):
@@ -142,14 +140,22 @@ def test_a_loss_that_is_not_finite_is_refused(flags, tmp_path):
     assert not (tmp_path / "out" / "model").exists()
 
 
+def ids_of(given):
+    """Returns the ids of texts and their mask, int32 [B, T]."""
+    rows = [[VOCABULARY.index(token) for token in ("[CLS]", *text.split(), "[SEP]")] for text in given]
+    mask = np.arange(max(map(len, rows))) < np.array([*map(len, rows)])[:, None]
+    ids = np.zeros(mask.shape, np.int32)
+    ids[mask] = [id_ for row in rows for id_ in row]
+    return ids, mask.astype(np.int32)
+
+
 def cosines_of(folder, examples):
     """Returns the mean cosine of two texts of one class, less that of two texts of two classes."""
     network = ClassifierModel.from_checkpoint(folder / "model")
-    ids = [[VOCABULARY.index(token) for token in ("[CLS]", *text.split(), "[SEP]")] for text, _ in examples]
-    vectors = np.array([np.asarray(network.bert(np.array([row]))["pooled_output"])[0] for row in ids])
+    vectors = np.asarray(network.bert(*ids_of(text for text, _ in examples))["pooled_output"])
     is_same = np.array([[first == second for _, second in examples] for _, first in examples])
     cosines = vectors @ vectors.T
-    return cosines[is_same & ~np.eye(len(ids), dtype=bool)].mean() - cosines[~is_same].mean()
+    return cosines[is_same & ~np.eye(len(examples), dtype=bool)].mean() - cosines[~is_same].mean()
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow  # a process that imports TensorFlow and JAX
 def test_the_backend_of_the_user_stays(tmp_path):
     """A message says where it matters, and no import chooses another one."""
     pytest.importorskip("jax")

@@ -75,6 +75,7 @@ def plain(files):
         return flags, run(flags)
 
 
+@pytest.mark.slow  # two runs; tests/modeling/test_span_boundary.py has the loss, test_packing.py the packed rows
 @pytest.mark.usefixtures("no_graphs")
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path):
     flags, metrics = plain

@@ -226,8 +226,8 @@ def length_of_encoder(encoder: str | os.PathLike, has_modules: bool = True) -> i
     length = _of_encoder(encoder).get("max_seq_length") if has_modules else None
     if length is not None:
         return json_files.check_whole(length, _length_file(encoder), "max_seq_length")
-    config = _optional(paths.join(encoder, "config.json"))
-    longest = config.get("max_position_embeddings", BertConfig.max_position_embeddings)
+    file, key = paths.join(encoder, "config.json"), "max_position_embeddings"
+    longest = json_files.check_whole(_optional(file).get(key, BertConfig.max_position_embeddings), file, key)
     of_tokenizer = TokenizerFiles(encoder).longest
     return min(of_tokenizer.value, longest) if of_tokenizer else longest
 
@@ -236,7 +236,7 @@ def _pooling(file: str) -> str:
     """Returns the pooling of a config.json, whose form differs between versions of sentence-transformers."""
     config = _checked(read_object(file), file, _KEYS_OF_POOLING | dict.fromkeys(_POOLINGS, ...))
     found = config.get("pooling_mode") or [name for key, name in _POOLINGS.items() if config.get(key)] or ["mean"]
-    found = [found] if isinstance(found, str) else list(found)
+    found = found if isinstance(found, list) else [found]
     if len(found) != 1 or found[0] not in ("cls", "mean", "max"):
         raise Mistake("{}: the pooling is {}, but must be one of cls, mean, max", file, " and ".join(map(str, found)))
     return found[0]
@@ -246,7 +246,9 @@ def _prompts(file: str) -> dict[str, Any]:
     """Returns the prefix of texts, and what `module_files` would write otherwise than it is in the file."""
     config = _optional(file, _KEYS_OF_MODEL)
     name, prompts = config.get("default_prompt_name"), config.get("prompts") or {}
-    if name and name not in prompts:
+    if not isinstance(prompts, dict) or not all(isinstance(prompt, str | None) for prompt in prompts.values()):
+        raise Mistake("{}: prompts is {}, but must be an object of texts; correct it", file, json.dumps(prompts))
+    if name and name not in [*prompts]:
         raise Mistake("{}: default_prompt_name is {}, which is not in prompts; {}", file, json.dumps(name), _NEEDED)
     prefix = prompts[name] or "" if name else ""
     kept = {key: config[key] for key in _KEPT if config.get(key) is not None}

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from bert_keras.mistakes import Mistake
 from bert_keras.storage import json_files, paths, writing
 
 STATE_FILE = "state.json"
@@ -79,15 +80,12 @@ class RunState:
             stored = json_files.parse_json(paths.read_text(self._file), self._file, "remove it")
         except (FileNotFoundError, NotADirectoryError):
             stored = {}
-        return {
-            "processes": {},
-            "decisions": {},
-            "at": {},
-            "has_saved": False,
-            "evaluations": {},
-            "result": None,
-            "end": None,
-        } | stored
+        objects: dict[str, Any] = {"processes": {}, "decisions": {}, "at": {}, "evaluations": {}}
+        is_state = isinstance(stored, dict) and all(isinstance(stored.get(name, {}), dict) for name in objects)
+        steps = [item for name in ("at", "evaluations") for item in stored.get(name, {}).items()] if is_state else []
+        if not is_state or not all(step.isdecimal() and isinstance(entry, dict) for step, entry in steps):
+            raise Mistake("{} is not the state of a run; remove it", self._file)
+        return {**objects, "has_saved": False, "result": None, "end": None, **stored}
 
     def _write(self, state: Mapping[str, Any]) -> None:
         if self._is_writable:

@@ -89,10 +89,12 @@ def read_metadata(record_file: str) -> dict | None:
         return None
     except ValueError:
         metadata = None
-    if not isinstance(metadata, dict):
+    is_object = isinstance(metadata, dict)
+    if not is_object or not isinstance(metadata.get("vocab_size", 0), int):
         raise Mistake(
-            "{} is damaged: it is not a JSON object; build the records again, or delete it to skip its checks",
+            "{} is damaged: {}; build the records again, or delete it to skip its checks",
             metadata_file(record_file),
+            "its vocab_size is not a number" if is_object else "it is not a JSON object",
         )
     return metadata
 

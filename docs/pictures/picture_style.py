@@ -52,13 +52,13 @@ class Canvas:
     def line(self, *points, color=LINE, width=1.2, **options):
         self.axes.plot(*zip(*points, strict=True), color=color, linewidth=width, **options)
 
-    def arrow(self, start, end, color=MUTED, bend=0):
-        style = {"arrowstyle": "-|>", "color": color, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-        self.axes.annotate("", end, start, arrowprops={**style, "connectionstyle": f"arc3,rad={bend}"})
+    def arrow(self, start, end):
+        style = {"arrowstyle": "-|>", "color": MUTED, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
+        self.axes.annotate("", end, start, arrowprops=style)
 
-    def circle(self, x, y, radius, text, color=INK, text_color="white", size=10):
-        self.axes.add_patch(Circle((x, y), radius, facecolor=color, edgecolor="white", linewidth=2))
-        self.write(x, y + 0.5, text, size, color=text_color, align="center", weight="bold")
+    def circle(self, x, y, radius, text):
+        self.axes.add_patch(Circle((x, y), radius, facecolor=INK, edgecolor="white", linewidth=2))
+        self.write(x, y + 0.5, text, 10, color="white", align="center", weight="bold")
 
     def legend(self, x, y, entries, size=12):
         """Draws a row of colours with their names, from (name, colour) pairs."""
@@ -68,13 +68,11 @@ class Canvas:
             x += 20 + text_width(name, size) + 18
 
 
-def text_width(text, size, font=SANS):
+def text_width(text, size):
     """Returns the width of a line of text in units."""
-    return (
-        TextPath((0, 0), text, size=size, prop=FontProperties(family=font), usetex=False).get_extents().width
-        if text
-        else 0.0
-    )
+    if not text:
+        return 0.0
+    return TextPath((0, 0), text, size=size, prop=FontProperties(family=SANS), usetex=False).get_extents().width
 
 
 def plot_style():

@@ -101,8 +101,7 @@ class Checkpoint:
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads in the checkpoint, a tuple of str; see `find_heads`."""
-        architectures = self.hugging_face_config.get("architectures")
-        return find_heads(self.names, architectures[0] if isinstance(architectures, list) and architectures else None)
+        return find_heads(self.names, (self.hugging_face_config.get("architectures") or [None])[0])
 
     @property
     def hugging_face_config(self) -> dict[str, Any]:

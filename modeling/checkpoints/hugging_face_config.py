@@ -85,7 +85,7 @@ def read_config(path: str | os.PathLike) -> BertConfig:
     """
     path = paths.as_text(path)
     if not paths.is_dir(path):
-        return _config_of(read_object(path), path)
+        return _config_of(_read(path), path)
     held = read_config_files(path)
     if not held:
         raise FileNotFoundError(
@@ -102,7 +102,18 @@ def given_config(config_file: str | os.PathLike) -> BertConfig:
 def read_config_files(folder: str | os.PathLike) -> dict[str, dict[str, Any]]:
     """Returns the contents of the config files in a folder, dicts by the paths of those that exist."""
     files = (paths.join(folder, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE))
-    return {file: read_object(file) for file in files if paths.is_file(file)}
+    return {file: _read(file) for file in files if paths.is_file(file)}
+
+
+def _read(file: str) -> dict[str, Any]:
+    """Returns the content of a config file, in which the family and the classes of the model are names."""
+    values = read_object(file)
+    family, classes = values.get("model_type"), values.get("architectures")
+    if not isinstance(family, str | None):
+        raise Mistake("{}: model_type is {!r}, but must be a name such as 'bert'; correct it", file, family)
+    if not isinstance(classes, list | None) or not all(isinstance(each, str | None) for each in classes or ()):
+        raise Mistake("{}: architectures is {!r}, but must be a list of names of classes; correct it", file, classes)
+    return values
 
 
 def config_of_folder(held: Mapping[str, dict[str, Any]]) -> BertConfig:

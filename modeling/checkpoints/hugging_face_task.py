@@ -142,7 +142,7 @@ def _tasks_of(config: dict[str, Any], heads: Sequence[str], task: str | None) ->
     They are those of the class. If the class is not known or has no such task, the weights count, as for a class of
     transformers that the user names. Only classifiers of texts have a problem_type or an activation.
     """
-    architecture = str((config.get("architectures") or [""])[0])
+    architecture = (config.get("architectures") or [""])[0] or ""
     family = FAMILIES.get(config.get("model_type") or "bert", BERT)
     is_known = architecture in family.classes.values()
     tasks: tuple[str, ...] = _TASKS.get(heads_of(architecture, family), ()) if is_known else ()
@@ -169,7 +169,7 @@ def activation_of(config: dict[str, Any], config_file: str) -> str | None:
     if found is None:
         # Without an activation, sentence-transformers takes the sigmoid.
         return None if entry is None else "sigmoid"
-    if found not in _ACTIVATIONS:
+    if found not in [*_ACTIVATIONS]:  # it may be of any type
         raise Mistake(
             "{}: the activation of the scores is {}, but must be one of {}; take another model",
             config_file,

@@ -5,11 +5,11 @@ import hashlib
 import json
 import logging
 import pathlib
-import platform
 import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.machine import processor_name
 from bert_keras.mistakes import Mistake
 from bert_keras.storage.writing import lock, write_text
 
@@ -63,19 +63,10 @@ class Cells:
             start = time.monotonic()
             result = compute(folder)
             result["minutes"] = round((time.monotonic() - start) / 60, 2)
-            result["processor"] = _processor()
+            result["processor"] = processor_name()
             result["date"] = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
             write_text(folder / _RESULT, json.dumps(result, allow_nan=False) + "\n")
         finally:
             if held is not None:
                 held.close()
         return result
-
-
-def _processor():
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -54,19 +54,19 @@ def score_of(scores: Scores) -> float:
     return float(scores.statistic(scores.values.sum((0, 1))))
 
 
-def interval_of(scores: Scores, seed: int = 0) -> Interval:
+def interval_of(scores: Scores) -> Interval:
     """Returns the score with its interval."""
-    [samples] = _samples([scores], seed)
+    [samples] = _samples([scores])
     return Interval(score_of(scores), *_percentiles(samples))
 
 
-def difference_of(first: Scores, second: Scores, seed: int = 0) -> Interval:
+def difference_of(first: Scores, second: Scores) -> Interval:
     """Returns the score of the first minus that of the second.
 
     Seeds are drawn for each variant, because runs with equal seeds have nothing in common. Examples are drawn for both
     together, if both have the same number.
     """
-    samples = _samples([first, second], seed)
+    samples = _samples([first, second])
     return Interval(score_of(first) - score_of(second), *_percentiles(samples[0] - samples[1]))
 
 
@@ -75,9 +75,9 @@ def _percentiles(samples):
     return float(low), float(high)
 
 
-def _samples(variants, seed):
+def _samples(variants):
     """Returns the scores of resampled seeds and examples, float [variants, samples]."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     most = max(scores.values.shape[1] for scores in variants)
     is_shared = len({scores.values.shape[1] for scores in variants}) == 1
     size = max(1, _MOST_VALUES // most)

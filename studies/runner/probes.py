@@ -209,7 +209,6 @@ PROBES = {
     "zorro": Probe("Zorro", ("zorro",), functools.partial(_minimal_pairs, name="zorro"), has_seed=False),
     "sst2": _glue("SST-2", "sst-2", "glue/SST-2"),
     "mrpc": _glue("MRPC", "mrpc", "glue/MRPC"),
-    "rte": _glue("RTE", "rte", "glue/RTE"),
     "mnli_small": _glue("MNLI-small", "mnli", "mnli_small"),
     "cola": _glue("CoLA, Matthews", "cola", "glue/CoLA", values=_moments, statistic=correlation),
     "stsb": _glue("STS-B, Pearson", "sts-b", "glue/STS-B", values=_moments, statistic=correlation),

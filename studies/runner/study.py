@@ -125,7 +125,7 @@ SCALES = {
             "ner_features": {"num_train": 500, "num_test": 200, "layers": [-1]},
             **{
                 name: {"num_train": 500, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING}
-                for name in ("sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli", "rte")
+                for name in ("sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli")
             },
             "squad": {"num_train": 200, "num_test": 50, "num_train_epochs": 1, **_WINDOWS, "max_seq_length": 64},
         },
@@ -152,7 +152,7 @@ SCALES = {
             "sst2": {"num_train": 10_000, "num_test": None, "num_train_epochs": 2, **_FINE_TUNING},
             **{
                 name: {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING}
-                for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli", "rte")
+                for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli")
             },
             "squad": {"num_train": None, "num_test": None, "num_train_epochs": 5, **_WINDOWS, "max_seq_length": 128},
         },
@@ -187,7 +187,7 @@ SCALES["full"] = dataclasses.replace(
     _NIGHT,
     probes={
         **_NIGHT.probes,
-        **dict.fromkeys(("ner", "sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli", "rte"), _FULL),
+        **dict.fromkeys(("ner", "mrpc"), _FULL),  # of the studies that take such a model
         "ner_features": {"num_train": None, "num_test": None, "layers": [-1]},
     },
 )

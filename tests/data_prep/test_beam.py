@@ -34,8 +34,13 @@ def arguments(tmp_path, letters_vocab_file):
     ]
 
 
-def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def built_as_in_several_processes(arguments, folder, *options):
+    """Returns the summary and the files of a build with Beam, which several processes give, too."""
+    summary = create_pretraining_data_beam.main([*arguments, "--", *options])
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert create_pretraining_data.main([*arguments, "--num_workers=2"]) == summary
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == found
+    return summary, found
 
 
 @needs_beam
@@ -43,9 +48,8 @@ def content(folder):
 @pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
 def test_the_files_are_those_of_several_processes(arguments, tmp_path, monkeypatch, mode):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that Beam starts
-    options = ["--", "--runner=DirectRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2"]
-    summary = create_pretraining_data_beam.main([*arguments, *options])
-    found = content(tmp_path / "out")
+    options = ["--runner=DirectRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2"]
+    summary, found = built_as_in_several_processes(arguments, tmp_path / "out", *options)
     assert sorted(found) == [
         "train-00000-of-00002.tfrecord.gz",
         "train-00000-of-00002.tfrecord.gz.json",
@@ -53,8 +57,6 @@ def test_the_files_are_those_of_several_processes(arguments, tmp_path, monkeypat
         "train-00001-of-00002.tfrecord.gz.json",
     ]
     assert summary["instances"] > 200
-    assert create_pretraining_data.main([*arguments, "--num_workers=2"]) == summary
-    assert content(tmp_path / "out") == found
 
 
 @needs_beam
@@ -70,13 +72,10 @@ def test_cleaning_and_the_held_out_share_are_those_of_several_processes(argument
         "--remove_duplicates=exact",
         "--min_document_words=3",
     ]
-    summary = create_pretraining_data_beam.main([*arguments, "--", "--runner=DirectRunner"])
-    found = content(tmp_path / "out")
+    summary, _ = built_as_in_several_processes(arguments, tmp_path / "out", "--runner=DirectRunner")
     assert summary["eval"]["instances"] > 0
     removed = {name: counts["documents"] for name, counts in summary["cleaning"].items()}
     assert [removed[name] for name in ("short", "exact_duplicates")] == [1, 10]
-    assert create_pretraining_data.main([*arguments, "--num_workers=2"]) == summary
-    assert content(tmp_path / "out") == found
 
 
 @needs_beam
@@ -87,15 +86,12 @@ def test_workers_outside_of_the_job_server_make_the_same_files(arguments, tmp_pa
 
     jobs = LocalJobServicer(str(tmp_path / "staging"))
     port, (address, pool) = jobs.start_grpc_server(0), BeamFnExternalWorkerPoolServicer.start()
-    options = ["--", "--runner=PortableRunner", f"--job_endpoint=localhost:{port}", "--environment_type=EXTERNAL"]
+    options = ["--runner=PortableRunner", f"--job_endpoint=localhost:{port}", "--environment_type=EXTERNAL"]
     try:
-        summary = create_pretraining_data_beam.main([*arguments, *options, f"--environment_config={address}"])
+        built_as_in_several_processes(arguments, tmp_path / "out", *options, f"--environment_config={address}")
     finally:
         pool.stop(0)
         jobs.stop()
-    found = content(tmp_path / "out")
-    assert create_pretraining_data.main([*arguments, "--num_workers=2"]) == summary
-    assert content(tmp_path / "out") == found
 
 
 @needs_beam

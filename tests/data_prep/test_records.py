@@ -244,9 +244,10 @@ def test_outputs_are_checked_without_creating_anything(tmp_path):
     assert entries(tmp_path) == ["link", "text.json", "vocab.json"]
 
 
-@pytest.mark.parametrize("content", [b'{"kind": ', b"[1]", b"\xff"])
+@pytest.mark.parametrize("content", [b'{"kind": ', b"[1]", b"\xff", b'{"vocab_size": null}', b'{"vocab_size": "9"}'])
 def test_damaged_metadata_is_named(tmp_path, content):
     assert read_metadata(str(tmp_path / "x")) is None
     (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"x\.json is damaged: it is not a JSON object; build the records again, or"):
+    found = "its vocab_size is not a number" if b"vocab" in content else "it is not a JSON object"
+    with pytest.raises(ValueError, match=rf"x\.json is damaged: {found}; build the records again, or"):
         read_metadata(str(tmp_path / "x"))

@@ -7,6 +7,7 @@ from converted import convert
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.mistakes import Mistake
 from bert_keras.prediction import FillMask
 from bert_keras.storage.tokenizer.vocabulary import read_tokens, vocabulary_bytes, vocabulary_in
 from tests.support.known_models import TOKENS, random_model, write_model
@@ -75,6 +76,8 @@ def test_a_vocab_txt_comes_first(write, tmp_path):
         ({"vocab": {"a": -1}}, "has tokens with wrong ids; give the tokenizer.json that came with the model$"),
         ({"vocab": {"a": 1_000_000_000}}, "has tokens with wrong ids; "),
         ({"vocab": {"a": "0"}}, "has tokens with wrong ids; "),
+        ({"vocab": {"a": 0.5}}, "has tokens with wrong ids; "),
+        ({"vocab": {"a": None}}, "has tokens with wrong ids; "),
         ({"added": [("[SEP]", None)]}, "has tokens with wrong ids; "),
         (
             {"vocab": None},
@@ -86,6 +89,27 @@ def test_a_vocab_txt_comes_first(write, tmp_path):
 def test_other_files_are_refused(write, options, message):
     with pytest.raises(ValueError, match=message):
         read_tokens(write(**options))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *(("added_tokens", values) for values in (5, {}, ["[SEP]"], [{"id": 3}], [{"id": 3, "content": 3}])),
+        *(("truncation", values) for values in (1.5, "left")),
+        *(("post_processor", values) for values in ([], {"pair": 5}, {"single": ["A"]}, {"pair": [{"A": "B"}]})),
+    ],
+)
+def test_a_part_of_another_form_is_named(write, tmp_path, name, values):
+    file = write(make_json() | {name: values})
+    with pytest.raises(Mistake, match=f"^{file}: {name} has another form than the package tokenizers gives it; give"):
+        FullTokenizer.from_checkpoint(tmp_path)
+
+
+def test_ids_are_checked_before_they_are_compared_with_those_of_the_other_file(write, tmp_path):
+    write(vocab={"[UNK]": 0, "[SEP]": None}, added=[("[SEP]", 1)])
+    (tmp_path / "vocab.txt").write_text("[UNK]\n[SEP]\n")
+    with pytest.raises(Mistake, match="has tokens with wrong ids; "):
+        FullTokenizer.from_checkpoint(tmp_path)
 
 
 TEMPLATE = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
@@ -115,6 +139,14 @@ def test_tokens_that_would_be_others_are_refused(tmp_path, name, values, found):
             ValueError, match=f"{name} has {found}.*; bert-keras makes the tokens of a plain BERT, so take"
         ):
             open_it(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["[E1]", 5, float("nan")])
+def test_added_tokens_are_a_list_or_an_object(tmp_path, value):
+    write_model(tmp_path, MODEL)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"additional_special_tokens": value}))
+    with pytest.raises(Mistake, match="_config.json: additional_special_tokens is .*, but must be a list or an obj"):
+        FullTokenizer.from_checkpoint(tmp_path)
 
 
 def test_what_plain_berts_have_changes_nothing(tmp_path, write):

@@ -101,6 +101,9 @@ class TestReading:
              " has is_decoder and the head classifier: with transformers this head reads the first token"),
             ({"is_decoder": True, "architectures": ["BertForPreTraining"]},
              " has is_decoder and the head next_sentence: with transformers this head reads the first token"),
+            ({"model_type": ["bert"]}, ": model_type is ['bert'], but must be a name such as 'bert'; correct it"),
+            *(({"architectures": value}, f": architectures is {value!r}, but must be a list of names of classes; co")
+              for value in (5, "BertModel", [1])),
             ({"hidden_act": "silu"}, ': hidden_act is "silu", but must be one of gelu, gelu_python, gelu_new,'),
             ({"hidden_size": 10}, ": hidden_size 10 is not a multiple of num_attention_heads 12"),
         ],

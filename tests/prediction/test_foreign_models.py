@@ -80,6 +80,11 @@ def test_classes_without_names_have_those_of_transformers(tmp_path):
             {"id2label": None, "num_labels": 0},
             "config.json: num_labels is 0, but must be a whole number",
         ),
+        (
+            "config.json",
+            {"max_position_embeddings": ["a"]},
+            r'config.json: max_position_embeddings is \["a"\], but must be a whole number above 0; correct it',
+        ),
         ("tokenizer_config.json", {"model_max_length": 0}, "tokenizer_config.json: model_max_length is 0, but must be"),
         ("tokenizer_config.json", {"model_max_length": "²"}, 'model_max_length is ".*", but must be a whole number'),
     ],

@@ -139,6 +139,11 @@ def test_the_config_of_another_library_says_the_activation(run, of_peer, config,
             "config.json: the activation of the scores is torch.nn.modules.activation.Tanh, but must be one of torch",
         ),
         (
+            {"sentence_transformers": {"activation_fn": ["Tanh"]}},
+            {},
+            "config.json: the activation of the scores is Tanh, but must be one of torch",
+        ),
+        (
             {"id2label": {"0": "a", "1": "b"}},
             {"task": "rerank"},
             "config.json has 2 labels, but a reranker has one score; take a model with one label",

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -159,11 +160,23 @@ def test_texts_are_lower_cased_whatever_the_tokenizer_does(model_of, tmp_path, c
             '{"model_type": "SparseEncoder"}',
             "model_type is .SparseEncoder., which",
         ),
-        (
-            "config_sentence_transformers.json",
-            '{"default_prompt_name": "a"}',
-            "default_prompt_name is .a., which is not",
+        *(
+            (
+                "config_sentence_transformers.json",
+                f'{{"default_prompt_name": {name}}}',
+                rf"default_prompt_name is {re.escape(name)}, which is not",
+            )
+            for name in ('"a"', '["a"]')
         ),
+        *(
+            (
+                "config_sentence_transformers.json",
+                f'{{"prompts": {prompts}}}',
+                f"prompts is {re.escape(prompts)}, but must be an object of texts; correct it$",
+            )
+            for prompts in ("true", '{"a": 5}')
+        ),
+        ("1_Pooling/config.json", '{"pooling_mode": 5}', "the pooling is 5, but must be one of cls, mean, max$"),
         (
             "modules.json",
             json.dumps([{"type": f"{TYPES}{kind}", "path": kind} for kind in ("Transformer", "Pooling", "Pooling")]),

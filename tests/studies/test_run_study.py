@@ -266,6 +266,10 @@ def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
         (["spans", "--seeds=20", "--data_dir={data}"], "^the seed 20 is not from 0 to 19; give other --seeds"),
         (["pretraining", "--data_dir={data}"], "has no blimp, which the probe blimp needs; put it there, or"),
         (["spans", "--model_dir=x", "--data_dir={data}"], "^--model_dir is for one model, but spans trains several"),
+        (["features", "--model_dir=x", "--data_dir={data}"], "^--model_dir=x is not a folder on this machine; give"),
+        (["features", "--model_dir={data}", "--input_file=x"], "^--input_file has no effect with --model_dir; leave"),
+        (["spans", "--report", "--variants=spans", "--data_dir={data}"], "^--variants has no effect with --report; le"),
+        (["spans", "--report", "--seeds=0", "--data_dir={data}"], "^--seeds has no effect with --report; leave one"),
     ],
 )
 def test_mistakes(data, tmp_path, monkeypatch, flags, message):

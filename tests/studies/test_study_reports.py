@@ -99,6 +99,10 @@ def test_the_spread_over_seeds_is_that_of_single_runs():
     assert "Spread" not in markdown_report(STUDY, {("a", "zorro"): results(50)}, "", [], "z.png")
 
 
+def test_each_probe_has_a_study():
+    assert {probe for study in STUDIES.values() for probe in study.probes} == set(PROBES)
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_declarations_of_a_study_are_valid(name):
     study = STUDIES[name]

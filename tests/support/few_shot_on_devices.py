@@ -8,7 +8,7 @@ import tempfile
 
 import numpy as np
 import quick_start
-import tensorflow as tf
+from devices import split_processor
 from states import weights_of
 from tiny_classes import run_few_shot, texts, write_encoder, write_rows
 
@@ -33,8 +33,7 @@ def train(folder, num_texts, num_devices):
 
 
 def train_on(folder, num_devices):
-    [processor] = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * num_devices)
+    split_processor(num_devices)
     for num_texts in SIZES:
         np.savez(folder / f"{num_texts}_{num_devices}.npz", **train(folder, num_texts, num_devices))
 

@@ -5,18 +5,10 @@ import re
 import keras
 import numpy as np
 import tensorflow as tf
+from devices import make_trainer, split_processor, train
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.engine.distribution.devices import distribute
-from bert_keras.engine.input.feature_batches import in_parts
-from bert_keras.engine.tensorflow_step import TensorFlowTrainer
-from bert_keras.modeling import (
-    AdamWeightDecay,
-    ClassificationLoss,
-    ClassifierModel,
-    LearningRateSchedule,
-    weights_by_name,
-)
+from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, weights_by_name
 from bert_keras.modeling.lora import adapter_bytes, enable_lora, merge_lora, merged_weights
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -57,16 +49,11 @@ def train_lora(strategy):
         if name.endswith("lora_kernel_a"):  # its start is random
             weight.assign(np.ones(weight.shape))
     trained = {name for name, weight in weights_by_name(classifier).items() if weight.trainable}
-    optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 10))
-    trainer = TensorFlowTrainer(
-        ClassificationLoss(classifier), optimizer, strategy, seed=0, is_trained=trained.__contains__
-    )
+    trainer = make_trainer(ClassificationLoss(classifier), strategy, 0.01, is_trained=trained.__contains__)
     features = make_features(CONFIG, batch_size=8)
     batch = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
     batch["label_ids"] = np.arange(8, dtype=np.int32) % 3
-    batches = tf.data.Dataset.from_tensor_slices(batch).batch(8, drop_remainder=True).repeat()
-    batches = in_parts(batches, strategy.num_replicas_in_sync)
-    trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
+    train(trainer, batch, 3)
     merged = {name: np.asarray(value) for name, value in merged_weights(classifier).items()}
     adapter = adapter_bytes(classifier)
     merge_lora(classifier)
@@ -108,8 +95,7 @@ def weight_after_an_overflow(strategy):
 
 
 def main():
-    [processor] = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+    split_processor(2)
     one_device = tf.distribute.get_strategy()
     devices = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.ReductionToOneDevice())
     (one, size), (two, size_of_two) = train_lora(one_device), train_lora(devices)

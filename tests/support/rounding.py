@@ -7,14 +7,14 @@ import pytest
 _STEPS = 64
 
 
-def assert_close(found, expected, atol=0.0, err_msg=""):
+def assert_close(found, expected, atol=0.0):
     """Checks that arrays differ only by the rounding of float32, relative to the largest number that is expected.
 
     atol is a further difference that is allowed, such as that of printed numbers.
     """
     expected = np.asarray(expected)
     rounding = _STEPS * np.finfo(np.float32).eps * np.abs(expected).max(initial=0)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol + rounding, err_msg=err_msg)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol + rounding)
 
 
 def flat(answer, tolerance=1e-4):

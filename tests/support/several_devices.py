@@ -6,21 +6,20 @@ import math
 import sys
 import weakref
 
+import devices
 import numpy as np
 import tensorflow as tf
+from devices import assert_as_one, batches_for, make_trainer, train
 from eager import without_graphs
 from states import state_of
 from tiny_bert import make_config, make_features, make_inputs, with_random_weights
 
 from bert_keras.engine.distribution import replicas
-from bert_keras.engine.distribution.devices import create_strategy, distribute
+from bert_keras.engine.distribution.devices import distribute
 from bert_keras.engine.evaluation_pass import Evaluator, Inference, last
-from bert_keras.engine.input.feature_batches import in_parts, training_batches
+from bert_keras.engine.input.feature_batches import training_batches
 from bert_keras.engine.input.packed_batches import packed_training_batches
-from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
-    AdamWeightDecay,
-    LearningRateSchedule,
     PretrainingLoss,
     PretrainingModel,
     TokenClassificationLoss,
@@ -53,11 +52,6 @@ def set_weights(model):
     return with_random_weights(model, seed=2, scale=0.6)
 
 
-def make_trainer(loss, strategy, learning_rate, num_micro_batches=1):
-    optimizer = AdamWeightDecay(LearningRateSchedule(learning_rate, 100))
-    return TensorFlowTrainer(loss, optimizer, strategy, 7, num_micro_batches)
-
-
 def train_evaluate_answer(strategy):
     """Trains tagging, whose loss does not depend on the pooler; predicts with it, and evaluates pre-training."""
     with strategy.scope():
@@ -65,13 +59,10 @@ def train_evaluate_answer(strategy):
         pretraining = PretrainingLoss(set_weights(PretrainingModel(CONFIG)))
     tagging.model.head.dropout.rate = 0.0
     features = make_sentences()
-    trainer = make_trainer(tagging, strategy, 5e-5, num_micro_batches=2)
+    trainer = make_trainer(tagging, strategy, num_micro_batches=2)
     pooler = {name: trainer.state[name].numpy() for name in POOLER}
-    batches = in_parts(training_batches(features, 8, seed=5, is_trimmed=True), 2 * strategy.num_replicas_in_sync)
-    totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(NUM_STEPS))
-    totals = tf.nest.map_structure(float, totals)
+    totals, state = train(trainer, training_batches(features, 8, seed=5, is_trimmed=True), NUM_STEPS)
     assert totals["gradient_norm"] > NUM_STEPS, totals  # otherwise no clipping would happen
-    state = state_of(trainer)
     assert {name: state[name].tobytes() for name in POOLER} == {name: pooler[name].tobytes() for name in POOLER}
     assert np.abs(state["bert/encoder/layer_0/output/dense/kernel/adam_m"]).min() > 0
     # 13 rows, 5 at a time: no batch divides evenly by 2 or 4, and the last is not full.
@@ -92,7 +83,7 @@ def train_packed(strategy):
     tagging.model.head.dropout.rate = 0.0
     settings = RunSettings(train_batch_size=8, seed=5)
     batches = packed_training_batches(make_sentences(), settings, strategy.num_replicas_in_sync)
-    trainer = make_trainer(tagging, strategy, 5e-5)
+    trainer = make_trainer(tagging, strategy)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
     step = strategy.experimental_local_results(trainer.global_step)[0]
     return state_of(trainer), weakref.ref(step.handle)
@@ -108,29 +99,26 @@ def train_on_copies(strategy, num_rows):
     weights = np.stack([rows["masked_lm_weights"]] * 2)
     weights[1, -1] *= math.inf
     rows = {name: np.stack([values] * 2) for name, values in rows.items()} | {"masked_lm_weights": weights}
-    batches = in_parts(tf.data.Dataset.from_tensor_slices(rows).repeat(), strategy.num_replicas_in_sync)
-    iterator = iter(distribute(strategy, batches, is_endless=True))
-    trainer = make_trainer(loss, strategy, 5e-5)
+    trainer = make_trainer(loss, strategy)
+    iterator = batches_for(trainer, tf.data.Dataset.from_tensor_slices(rows).repeat())
     first, second = (trainer.train(iterator, tf.constant(1)) for _ in range(2))
     return float(first["loss"]), float(first["gradient_norm"]), float(second["gradient_norm"])
 
 
-def compare_training(one_device, devices):
+def compare_training(one_device, several_devices):
     # Small enough to split the gradients of each layer.
     replicas._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
     with without_graphs():
         one = train_evaluate_answer(one_device)
-    several = train_evaluate_answer(devices)
-    for expected, value in zip(tf.nest.flatten(one), tf.nest.flatten(several), strict=True):
-        scale = max(1.0, np.abs(expected).max())
-        np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6 * scale)
+    several = train_evaluate_answer(several_devices)
+    assert_as_one(several, one)
     print("as one in", len(several[1]), "of", len(one[1]), "values of the state, and without a gradient nothing moves")
 
 
-def compare_packing(one_device, devices):
+def compare_packing(one_device, several_devices):
     with without_graphs():
         expected, _ = train_packed(one_device)
-    state, memory = train_packed(devices)
+    state, memory = train_packed(several_devices)
     gc.collect()
     assert memory() is None
     for name, value in state.items():
@@ -138,25 +126,17 @@ def compare_packing(one_device, devices):
     print("packed as one")
 
 
-def compare_copies(one_device, devices):
+def compare_copies(one_device, several_devices):
     with without_graphs():
         loss_of_one_mask = train_on_copies(one_device, 1)[0]
-    loss, norm, norm_without_end = train_on_copies(devices, devices.num_replicas_in_sync)
+    loss, norm, norm_without_end = train_on_copies(several_devices, several_devices.num_replicas_in_sync)
     assert math.isfinite(norm)
     assert abs(loss - loss_of_one_mask) > 1e-3, (loss, loss_of_one_mask)
     assert not math.isfinite(norm_without_end)
-    print("masks of their own, and one of them with a loss that is not finite is seen")
+    print("other masks on each, and a loss of one of them that is not finite is seen")
 
 
-def main(count, parts):
-    [processor] = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
-    one_device, devices = create_strategy("one"), create_strategy("mirrored")
-    assert devices.num_replicas_in_sync == count
-    compare = {"train": compare_training, "pack": compare_packing, "copy": compare_copies}
-    for part in parts:
-        compare[part](one_device, devices)
-
+PARTS = {"train": compare_training, "pack": compare_packing, "copy": compare_copies}
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    devices.compare(4, [PARTS[name] for name in sys.argv[1:]])

@@ -17,26 +17,25 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
     [
         (
             "several_devices.py",
-            ["4", "pack", "train", "copy"],
+            ["pack", "train", "copy"],
             [
                 "packed as one",
                 # 25 weights, two slots of each, and the step.
                 "as one in 76 of 76 values of the state, and without a gradient nothing moves",
-                "masks of their own, and one of them with a loss that is not finite is seen",
+                "other masks on each, and a loss of one of them that is not finite is seen",
             ],
         ),
         (
-            "scaled_devices.py",
-            ["overflow"],  # builds the network in two precisions
-            ["what overflows on one device is left out on both"],
+            "two_devices.py",
+            ["overflow", "replace", "texts"],  # builds several networks
+            [
+                "what overflows on one device is left out on both",
+                "other samples on each, and as one with a seed for each example",
+                "compared with the texts of both devices, and in 16 bits as in 32",
+            ],
         ),
-        (
-            "scaled_devices.py",
-            ["compile"],  # compiles the network for each device, and builds it again uncompiled
-            ["compiled on two devices as on one without a compiler"],
-        ),
-        # builds two networks for each device
-        ("replaced_tokens_on_devices.py", [], ["samples of their own, and as one with a seed for each example"]),
+        # compiles the network for each device, and builds it again uncompiled
+        ("two_devices.py", ["compile"], ["compiled on two devices as on one without a compiler"]),
         # runs the program on 1, 2 and 8 devices
         pytest.param(
             "few_shot_on_devices.py",
@@ -44,10 +43,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
             ["37 texts: as on one device", "7 texts: as on one device"],
             marks=pytest.mark.rare,
         ),
-        # builds a network five times
-        ("sentence_vectors_on_devices.py", [], ["compared with the texts of both devices, and in 16 bits as in 32"]),
     ],
-    ids=["four", "float16", "compiled", "replaced_tokens", "few_shot", "sentence_vectors"],
+    ids=["four", "two", "compiled", "few_shot"],
 )
 def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bert_keras.engine.evaluation_pass import Evaluation
 from bert_keras.engine.loop import Hooks, train
+from bert_keras.mistakes import Mistake
 from bert_keras.runs.metrics_log import METRICS_FILE, MetricsFile
 from bert_keras.runs.run_dir import RunDir
 from bert_keras.runs.state import STATE_FILE, RunState
@@ -157,6 +158,15 @@ def test_the_result_of_a_try_stays(tmp_path):
     state["result"] = {"value": None, "status": "not finite"}
     state.note_evaluation(2, {})
     assert RunState(str(tmp_path), is_writable=True)["result"] == {"value": None, "status": "not finite"}
+
+
+@pytest.mark.parametrize(
+    "stored", ["[]", '{"decisions": 5}', '{"at": {"last": {}}}', '{"evaluations": []}', '{"at": {"3": []}}']
+)
+def test_a_file_that_is_not_a_state_is_named(tmp_path, stored):
+    (tmp_path / STATE_FILE).write_text(stored)
+    with pytest.raises(Mistake, match=f"^{tmp_path / STATE_FILE} is not the state of a run; remove it$"):
+        RunState(str(tmp_path), is_writable=True).decided("pack", lambda: True)
 
 
 def test_a_decision_stays(tmp_path):

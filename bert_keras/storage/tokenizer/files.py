@@ -180,6 +180,9 @@ class TokenizerFiles:
                 if key.endswith("_token") and isinstance(value, str | dict):
                     tokens = [value]
                 elif key in LISTS and value:
+                    if not isinstance(value, list | dict):
+                        found = json.dumps(value)
+                        raise Mistake("{}: {} is {}, but must be a list or an object", self._file(name), key, found)
                     tokens = [*(value.values() if isinstance(value, dict) else value)]
                 if key in NAMED or isinstance(value, list):
                     named |= {content_of(token) for token in tokens}

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bert_keras.mistakes import Mistake
@@ -40,6 +40,9 @@ class TokenizerJson:
         model = values.get("model") if isinstance(values, dict) else None
         if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
             raise Mistake("{} is not a tokenizer.json; {}", file, needed)
+        for name in ("added_tokens", "truncation", "post_processor"):
+            if not _is_readable(name, values.get(name)):
+                raise Mistake("{}: {} has another form than the package tokenizers gives it; {}", file, name, needed)
         self._values, self.model = values, model
 
     @classmethod
@@ -74,9 +77,10 @@ class TokenizerJson:
         if (prefix := self.model.get("continuing_subword_prefix", "##")) != "##":
             message = '{} marks the later pieces of a word with "{}", but a BERT needs ##'
             raise Mistake(message, self.file, prefix)
-        ids = self.model["vocab"] | {token.get("content"): token.get("id") for token in self.added}
+        ids = self.model["vocab"] | {token["content"]: token.get("id") for token in self.added}
+        given = [*self.model["vocab"].values(), *ids.values()]
         # Some ids may have no token, but their number stays in proportion.
-        if not all(type(id_) is int and 0 <= id_ < 10 * len(ids) for id_ in ids.values()):
+        if not all(type(id_) is int and 0 <= id_ < 10 * len(ids) for id_ in given):
             raise Mistake("{} has tokens with wrong ids; give the tokenizer.json that came with the model", self.file)
         tokens = [""] * (1 + max(ids.values(), default=-1))
         for token, id_ in ids.items():
@@ -97,8 +101,8 @@ class TokenizerJson:
         """Returns the part "normalizer" or "pre_tokenizer"; of a sequence of one part, this part."""
         part = self._values.get(name)
         if isinstance(part, dict) and part.get("type") == "Sequence":
-            parts = part.get("normalizers") or part.get("pretokenizers") or []
-            part = parts[0] if len(parts) == 1 else part
+            parts = part.get("normalizers") or part.get("pretokenizers")
+            part = parts[0] if isinstance(parts, list) and len(parts) == 1 else part
         return part if isinstance(part, dict) else {}
 
     @property
@@ -117,6 +121,7 @@ class TokenizerJson:
     def check_equal(self, text_file: str, lines: Sequence[str]) -> None:
         """Refuses the lines of a vocab.txt if they have other tokens. Added tokens may be missing at its end."""
         of_lines: Mapping[str, int] = {token: id_ for id_, token in enumerate(lines)}
+        _ = self.tokens  # checks the ids
         for token, id_ in sorted(self.model["vocab"].items(), key=lambda item: item[1]):
             if token.strip() and of_lines.get(token.strip()) != id_:
                 raise Mistake(
@@ -127,3 +132,20 @@ class TokenizerJson:
                     paths.name(text_file),
                     lines[id_] if id_ < len(lines) else "no token",
                 )
+
+
+def _is_readable(name: str, part: Any) -> bool:
+    """Returns whether a part of a tokenizer.json is missing, or of the types that `TokenizerJson` reads."""
+    if name == "added_tokens":
+        return _is_list(part, lambda token: isinstance(token.get("content"), str))
+    if not isinstance(part, dict | None):
+        return False
+    templates = [(part or {}).get(key) for key in ("single", "pair")]
+    return all(
+        _is_list(items, lambda item: all(isinstance(value, dict) for value in item.values())) for items in templates
+    )
+
+
+def _is_list(value: Any, fits: Callable[[dict[str, Any]], bool]) -> bool:
+    """Returns whether a value is None, or a list of dicts that fit."""
+    return value is None or isinstance(value, list) and all(isinstance(item, dict) and fits(item) for item in value)
