@@ -132,7 +132,7 @@ def test_mistakes_in_questions(tmp_path, messages, row, message):
     path = write(squad, [good, bad], tmp_path)
     if message is None:
         make_examples(read_articles(path), name_of(path), True, False)
-        assert messages[-1].startswith("train_data: 1 ids occur more than once")
+        assert messages[-1].startswith("train_data has 1 repeated id; ")
         return
     with pytest.raises(ValueError, match=f"^train_data {message}"):
         make_examples(read_articles(path), name_of(path), True, False)

@@ -277,10 +277,14 @@ def test_questions(write, look):
     status, report, mistake = look(run_squad, "--train_file=a.json", "--version_2_with_negative")
     assert (status, mistake) == (0, "")
     assert 'questions 3, of which the first are "the sea": "Where do rivers go?" no answer: "Who sings?"' in report
-    assert "answers 2 questions have an answer, 1 have none contexts 1, with 3.0 questions each" in report
+    assert "answers 2 questions with an answer, 1 without contexts 1, with 3.0 questions each" in report
     assert "words of contexts: median 8, 95 % up to 8, longest 8 of questions: median 4" in report
     assert 'equal texts 1 of 3 repeat an earlier one, such as question "c", the same as question "a"' in report
     assert "give --version_2_with_negative" in look(run_squad, "--train_file=a.json")[2]
+    squad_file(write, "twice.json", [("a", "Who sings?", "Rivers"), ("a", "Where do rivers go?", "the sea")])
+    report = look(run_squad, "--train_file=twice.json")[1]
+    assert '"Rivers": "Who sings?" "the sea": "Where do rivers go?"' in report
+    assert "2 questions with an answer, 0 without" in report
     assert "has no answers to compare with" in look(run_squad, "--eval_file=a.json")[2]
 
 
