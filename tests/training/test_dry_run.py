@@ -199,6 +199,12 @@ def test_queries_and_their_texts(write, look):
         (run_squad, "max_seq_length=60 --train_file", "context,question,answer\na,b,a\n", "leaves no room for a text"),
         (run_sentence_vectors, "eval_file", "text\na\nb\n", "has only texts"),
         (run_sentence_vectors, "train_file", "text,text_pair,score\na,b,0\n", "all scores are 0"),
+        (
+            run_sentence_vectors,
+            "max_score=3 --train_file",
+            "text,text_pair,score\na,b,2\nc,d,-4\n",
+            "--max_score=3.0 is less than the score -4 in",
+        ),
         (run_sentence_vectors, "train_file", "text,text_pair\na,b\na,c\n", "same first or the same second text"),
     ],
 )

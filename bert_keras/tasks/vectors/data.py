@@ -112,9 +112,16 @@ def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
     if name == "eval_file" and texts.kind == "texts":
         path = Message("{eval_file}={}", settings.eval_file) if settings.eval_file else settings.train_file
         raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)
-    if name == "train_file" and texts.has_scores and not (settings.max_score or any(texts.labels)):
-        raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
-    if name == "train_file" and not texts.has_scores:
+    if name == "train_file" and texts.has_scores:
+        highest = max(texts.labels, key=abs)
+        if not (settings.max_score or highest):
+            raise Mistake("{}: all scores are 0; give pairs of different similarity", settings.train_file)
+        if settings.max_score and settings.max_score < abs(highest):  # no cosine is above 1
+            raise Mistake(
+                "{max_score}={} is less than the score {:g} in {}; give the highest score, or more",
+                *(settings.max_score, highest, settings.train_file),
+            )
+    elif name == "train_file":
         _check_others(texts.rows, settings)
 
 
