@@ -165,6 +165,15 @@ def test_columns_are_lists_of_values(texts):
         rows({"text": texts}, "predict_data")
 
 
+@pytest.mark.parametrize("text", ["a\udcff", b"a\xff", ["b", {"c": "a\udcff"}]])
+def test_a_text_that_is_not_unicode_is_named_by_its_row(text):
+    message = (
+        r'^train_data row 1: the column "text": character 2 is \\udcff, half of a surrogate pair, .* read as UTF-8$'
+    )
+    with pytest.raises(ValueError, match=message):
+        rows([{"text": "b"}, {"text": text}])
+
+
 def test_tables_keep_their_columns():
     """The names of an index are columns, as in the file that `to_csv` writes, and no column replaces another."""
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
