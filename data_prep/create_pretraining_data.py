@@ -27,7 +27,7 @@ from rich.table import Table
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import as_program, given_flags, parse, require
 from bert_keras.cli.progress import progress_on
-from bert_keras.data_prep.cleaning.filters import Cleaning, check_eval
+from bert_keras.data_prep.cleaning.filters import Cleaning
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.corpus.text_sources import received
@@ -69,7 +69,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     require(values, ("input_file", *(() if values.dry_run else ("output_file",)), "vocab_file"))
     files, settings = read_flags(Files, values), read_flags(PretrainingDataSettings, values)
     text_options, cleaning = read_flags(TextOptions, values), read_flags(Cleaning, values)
-    output_files = [] if files.dry_run else name_outputs(files.output_file, files.num_shards)
+    output_files = name_outputs(files.output_file, files.num_shards) if files.output_file else []
     eval_files = name_outputs(files.eval_output_file, called="eval_output_file") if files.eval_output_file else []
     records = [*output_files, *eval_files]
     own_files = [*records, *map(metadata_file, records), files.vocab_file, tokenizer_file_of(files.vocab_file)]
@@ -83,7 +83,6 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     console = open_console()
     tokenizer = FullTokenizer(files.vocab_file, **casing_of(files, given_flags(values)))
     if not files.dry_run:
-        check_eval(cleaning, eval_files)
         log.info("input: %s", some_of(found_files, _FILES_SHOWN, kind=" files"))
     with received(found_files, folder) as input_files, progress_on(console) as progress:
         described = Build(
@@ -94,7 +93,7 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
             files.vocab_file,
             progress,
             files.num_workers,
-            is_gzip=not files.dry_run and is_gzip(records, values),
+            is_gzip=is_gzip(records, values),
             start_workers=start_workers,
             work_dir=folder if files.dry_run else files.work_dir,
             text_options=text_options,

@@ -57,7 +57,10 @@ def test_each_fact_names_its_file_and_key(folder, check):
         model_input_names=["input_ids", "attention_mask"],
         tokenizer_class="BertTokenizerFast",
     )
+    tokens = (folder / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").write_text("\n".join(tokens[:-3]))
     facts = facts_in(check(folder))
+    assert facts["vocabulary"] == (f"{len(tokens) - 3} tokens", "vocab.txt")
     assert facts["longest sequence"] == ("24 tokens", "tokenizer_config.json, model_max_length or max_len")
     assert facts["token types"] == ("all 0", "tokenizer_config.json, model_input_names or tokenizer_class")
     assert facts["tokenizer class"] == ("BertTokenizer", "tokenizer_config.json, tokenizer_class")

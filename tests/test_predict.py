@@ -270,6 +270,7 @@ def test_mistakes_in_flags(arguments, message):
         ),
         (["he", "--candidates=a"], "^candidates is not an option of TextClassifier for classification"),
         (["he", "--task=regression"], "^task=regression, but .* has classification; leave it out"),
+        (["he", "--words=conll"], "^words=conll, but .* is for classification, without this setting; leave it out$"),
         ([""], "^argument 1 has no word in its text; give a text$"),
         (["he", "--output_file=a"], "^there is no flag --output_file; results go to standard output, so end the comm"),
         (["he", "--wings=2"], 'flag --wings; an example: python predict.py --model_dir=output "A text'),

@@ -159,6 +159,14 @@ def test_mistakes(tmp_path, flags, message):
         run_classifier.main(["run_classifier.py", "--verify", *flags])
 
 
+@pytest.mark.parametrize("given", ["learning_rate=1", "gradient_accumulation_steps=2", "max_steps=9"])
+def test_another_setting_than_that_of_the_run_is_refused(out, given):
+    name = given.partition("=")[0]
+    message = rf"^verify repeats the run with its own settings, and {name}=\S+ is not its \S+; leave it out$"
+    with pytest.raises(Mistake, match=message):
+        verify(run_classifier, out, f"--{given}")
+
+
 def test_the_folder_of_a_search_is_refused(out):
     (out / "tries.tsv").write_text("try\n")
     with pytest.raises(Mistake, match=r"has several runs; give the folder of one in .*out/tries$"):

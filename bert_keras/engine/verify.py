@@ -13,9 +13,10 @@ import numpy as np
 import rich.console
 
 from bert_keras.cli.flags import require
+from bert_keras.cli.help import is_path
 from bert_keras.engine.distribution.devices import workers_of_tf_config
 from bert_keras.engine.report import Callbacks
-from bert_keras.mistakes import Message, Mistake, some_of
+from bert_keras.mistakes import Message, Mistake, Setting, some_of
 from bert_keras.runs.run_dir import RUN_CONFIG, TRIES_FILE, RunDir, read_run_config
 from bert_keras.runs.state import RunState, process_changes
 from bert_keras.settings.devices import Devices
@@ -64,7 +65,16 @@ def verify_run(settings: RunSettings, program: str, open_run: Open, console: ric
     before, last = ([0, *steps])[-2:]
     stored = read_run_config(config_file)["settings"]
     left_out = {"output_dir", *(field.name for field in setting_fields(Devices))}
-    settings = settings.over({name: value for name, value in stored.items() if name not in left_out}, config_file)
+    stored = {name: value for name, value in stored.items() if name not in left_out}
+    own = dataclasses.replace(settings, given=frozenset()).over(stored, config_file)
+    for name in sorted(settings.given & stored.keys()):
+        # Files may have moved; the run compares their content.
+        if getattr(settings, name) != getattr(own, name) and not is_path(name):
+            raise Mistake(
+                "{verify} repeats the run with its own settings, and {}={} is not its {}; leave it out",
+                *(Setting(name), getattr(settings, name), getattr(own, name)),
+            )
+    settings = settings.over(stored, config_file)
 
     def stop(step: int, path: str) -> None:
         if step == last:

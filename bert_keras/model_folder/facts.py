@@ -76,7 +76,7 @@ def _of_tokenizer(model: Any) -> list[Decision]:
     if not model.config.type_vocab_size:
         has_types = Fact(False, None, "the family has none")
     return [
-        Decision("vocabulary", f"{len(model.tokenizer.vocab)} tokens", " and ".join(places)),
+        Decision("vocabulary", f"{sum(map(bool, model.tokenizer.vocab))} tokens", " and ".join(places)),
         Decision("tokenizer class", files.tokenizer_class.value, _place(files.tokenizer_class, "tokenizer_class")),
         Decision("casing", ", ".join(words), source),
         Decision("longest sequence", f"{length} tokens", of_length),

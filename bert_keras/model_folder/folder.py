@@ -189,7 +189,8 @@ class ModelFolder(ForeignFolder):
             raise without_task(self, self.folder)
         for name, value in self._facts.items():
             if value not in (None, values.get(name)):
-                raise Mistake("{}={}, but {} has {}; leave it out", Setting(name), value, self, values.get(name))
+                own = f"has {values[name]}" if name in values else f"is for {values['task']}, without this setting"
+                raise Mistake("{}={}, but {} {}; leave it out", Setting(name), value, self, own)
         return values
 
     @functools.cached_property

@@ -93,17 +93,7 @@ class Limits:
         if not isinstance(text, str):
             raise Mistake("{} is of type {}, but a str is needed", source, type(text).__name__)
         self.check("max_chars", len(text), source, "characters" if what == "text" else f"characters in its {what}")
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            place = f"character {error.start + 1} of its {what}"
-            raise Mistake(
-                "{}: {} is \\u{:04x}, half of a surrogate pair, which is not a character; give text that was read as "
-                "UTF-8",
-                source,
-                place,
-                ord(text[error.start]),
-            ) from None
+        check_characters(text, source, f" of its {what}")
         if not text.isascii() and (place := _too_many_marks(text)) is not None:
             raise Mistake(
                 "{}: from character {} of its {} on there are more than {} combining marks in a row, which no script "
@@ -146,6 +136,18 @@ class OpenOptions(CallOptions, total=False):
     format: str | None
     precision: str
     long: str
+
+
+def check_characters(text: str, source: str, of: str = "") -> None:
+    """Refuses half of a surrogate pair, which UTF-8 cannot hold; `of` follows its number in the message."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Mistake(
+            "{}: character {}{} is \\u{:04x}, half of a surrogate pair, which is not a character; give text that was "
+            "read as UTF-8",
+            *(source, error.start + 1, of, ord(text[error.start])),
+        ) from None
 
 
 def _too_many_marks(text: str) -> int | None:

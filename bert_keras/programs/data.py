@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, several
+from bert_keras.prediction.arguments import check_characters
 from bert_keras.runs.run_dir import RUN_CONFIG
 from bert_keras.storage import paths, writing
 
@@ -166,7 +167,9 @@ def to_json(value: Any, where: str) -> Any:
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, (bytes, bytearray)):
-        return value.decode("utf-8", "surrogateescape")
+        value = value.decode("utf-8", "surrogateescape")
+    if isinstance(value, str):
+        check_characters(value, where)
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Mapping):

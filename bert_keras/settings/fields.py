@@ -233,9 +233,13 @@ def read_flags(group: Callable[..., T], values: flags.FlagValues) -> T:
     return part(group, {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
-def check_choices(settings: Any) -> None:
-    """Raises ValueError if an instance of a dataclass of settings has a value that is not one of its choices."""
-    for field in dataclasses.fields(settings):
-        known = field.metadata.get("limits", {}).get("enum_values")
-        if known and (value := getattr(settings, field.name)) not in known:
-            raise Mistake("{}={} is not known; give one of {}", Setting(field.name), value, known)
+def check_fields(settings: Any) -> None:
+    """Makes the values of an instance those that flags would have, and refuses what a flag would refuse.
+
+    From Python, a text for a number or a switch would otherwise fail later, or count as true.
+    """
+    values = make_flags({"": type(settings)})
+    for name in values:
+        value = getattr(settings, name)
+        if value is not None or values[name].default is not None:
+            object.__setattr__(settings, name, _checked(name, cast(Any, values[name]).parser, value))

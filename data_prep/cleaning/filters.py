@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import check_choices, setting
+from bert_keras.settings.fields import check_fields, setting
 
 log = logging.getLogger("bert_keras")
 
@@ -28,7 +28,7 @@ class Cleaning:
     Raises ValueError for an invalid value.
     """
 
-    min_document_words: int = setting("Remove documents with fewer words.", 0)
+    min_document_words: int = setting("Remove documents with fewer words.", 0, lower_bound=0)
     remove_duplicates: str = setting(
         "Remove documents that equal an earlier one; case, white space and invisible characters do not matter.",
         "none",
@@ -41,9 +41,7 @@ class Cleaning:
     )
 
     def __post_init__(self) -> None:
-        check_choices(self)
-        if self.min_document_words < 0:
-            raise Mistake("{min_document_words}={} is negative; give 0 or more", self.min_document_words)
+        check_fields(self)
         if not 0 <= self.eval_share < 1:
             raise Mistake("{eval_share}={} is not a share; give a number from 0 to below 1", self.eval_share)
 

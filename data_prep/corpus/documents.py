@@ -182,7 +182,7 @@ def inspect_texts(files: Sequence[str], options: TextOptions = RELEASE) -> list[
     forms = []
     for file in files:
         if paths.is_dir(file):
-            raise Mistake('the input "{}" is a folder; name its files, for example "{}"', file, paths.join(file, "*"))
+            raise Mistake('the input "{}" is a folder; name its files', file)
         if paths.is_special(file):
             raise Mistake(
                 'the input "{}" is not an ordinary file, but a pipe or a device; write its text to a file first', file

@@ -14,7 +14,7 @@ from typing import Any
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError, pieces_of
 from bert_keras.data_prep.text.sentence_splitting import split_sentences
 from bert_keras.mistakes import Mistake
-from bert_keras.settings.fields import check_choices, setting
+from bert_keras.settings.fields import check_fields, setting
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.csv_rows import iterate_rows
 from bert_keras.storage.inspection import FileForm
@@ -51,7 +51,7 @@ class TextOptions:
     )
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        check_fields(self)
         if self.join_lines and not self.split_sentences:
             raise Mistake(
                 "{join_lines} makes one line of each paragraph, but an example needs sentences; also give "

@@ -16,6 +16,7 @@ import glob
 import hashlib
 import json
 import logging
+import numbers
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -101,6 +102,17 @@ class Build:
     text_options: TextOptions = RELEASE
     cleaning: Cleaning = NO_CLEANING
     eval_files: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("input_files", "output_files", "eval_files"):
+            files = getattr(self, name)
+            files = [files] if isinstance(files, str | os.PathLike) else files
+            object.__setattr__(self, name, [paths.as_text(file) for file in files or ()])
+        for name in ("vocab_file", "work_dir"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, paths.as_text(getattr(self, name)))
+        if not isinstance(self.num_workers, numbers.Integral) or self.num_workers < 1:
+            raise Mistake("{num_workers}={!r} is not a valid number of processes; give 1 or more", self.num_workers)
 
     @functools.cached_property
     def tools(self) -> Tools:
@@ -193,7 +205,7 @@ def build_pretraining_data(build: Build) -> dict:
         FileNotFoundError, ValueError: the input, the outputs or the vocabulary are not usable.
         OSError: writing failed, for example on a full disk, or a worker died.
     """
-    _check(build)
+    check_build(build)
     workers = build.start()  # before creating anything, because a package may be missing
     files = [paths.real(file) for file in [*build.output_files, *build.eval_files]]
     work_dir = _find_work_dir(build, files)
@@ -210,19 +222,19 @@ def build_pretraining_data(build: Build) -> dict:
     return summaries[0] | ({"eval": summaries[1]} if build.eval_files else {})
 
 
-def _check(build: Build) -> None:
+def check_build(build: Build, needs_outputs: bool = True) -> None:
     """Raises an error for settings or files that cannot be used, and warns about others."""
     all_files = [*build.output_files, *build.eval_files]
-    check_eval(build.cleaning, build.eval_files)
+    if all_files or needs_outputs:
+        check_eval(build.cleaning, build.eval_files)
     tokenizer, inputs = build.tools.tokenizer, [text.file for text in build.texts]  # both are checked here
     if isinstance(tokenizer, WordMarker) and tokenizer.segmenter.method == "list":
         inputs.append(build.settings.chinese_words)
-    check_record_files(all_files, inputs, build.vocab_file)
+    if all_files or needs_outputs:
+        check_record_files(all_files, inputs, build.vocab_file)
     tell_replaced(all_files)
     warn_about_casing(build.tokenizer.vocab, build.tokenizer.basic_tokenizer.do_lower_case)
     warn_about_predictions(build.settings)
-    if build.num_workers < 1:
-        raise Mistake("{num_workers}={} is not a valid number of processes; give 1 or more", build.num_workers)
 
 
 def _find_work_dir(build: Build, files: Sequence[str]) -> str:

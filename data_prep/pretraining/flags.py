@@ -43,7 +43,9 @@ class Files:
     eval_output_file: str | None = setting(
         "TFRecord files for the examples of the held-out share, separated by commas; see {eval_share}.", None
     )
-    num_shards: int = setting("Number of files to write. With more than 1: NAME-00000-of-00010.tfrecord and so on.", 1)
+    num_shards: int = setting(
+        "Number of files to write. With more than 1: NAME-00000-of-00010.tfrecord and so on.", 1, lower_bound=1
+    )
     compression: str = setting(
         "gzip writes compressed files, as a name that ends in .gz does.", "none", choices=("none", "gzip")
     )
@@ -51,7 +53,7 @@ class Files:
         "Local folder for unfinished work. If not given: the folder of the first output.", None
     )
     num_workers: int = setting(
-        "Number of processes. 1 gives the order of the original BERT; all others give the same files.", 1
+        "Number of processes. 1 gives the order of the original BERT; all others give the same files.", 1, lower_bound=1
     )
     dry_run: bool = setting(
         "Read the text and report what it gives: sentences, unknown tokens, expected examples and disk. Writes no "
@@ -87,8 +89,6 @@ def name_outputs(output_file: str, num_shards: int = 1, called: str = "output_fi
         check_ending(name, called, (".gz",))
     if num_shards == 1:
         return output_files
-    if num_shards < 1:
-        raise Mistake("{num_shards}={} is not a valid number of files; give 1 or more", num_shards)
     if len(output_files) > 1:
         raise Mistake(
             "{output_file} names {} files, but {num_shards}={} needs one name; give one name, or leave out "

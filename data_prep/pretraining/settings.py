@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from bert_keras.mistakes import Mistake, Setting
-from bert_keras.settings.fields import check_choices, setting
+from bert_keras.mistakes import Mistake
+from bert_keras.settings.fields import check_fields, setting
 
 # Weights of spans of 1, 2, 3, ... words.
 SPAN_LENGTHS = {
@@ -11,6 +11,7 @@ SPAN_LENGTHS = {
     "ngram": (1.0, 1 / 2, 1 / 3),  # ALBERT, section 4.1
     "geometric": tuple(0.2 * 0.8**length for length in range(10)),  # SpanBERT, section 3.1
 }
+_SHARE = {"lower_bound": 0.0, "upper_bound": 1.0}
 
 
 def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:
@@ -38,9 +39,9 @@ class PretrainingDataSettings:
     max_predictions_per_seq: int = setting(
         "Maximum masked tokens in an example; about {max_seq_length} * {masked_lm_prob}.", 20
     )
-    masked_lm_prob: float = setting("Share of the tokens to mask.", 0.15)
-    short_seq_prob: float = setting("Probability that a document is cut into shorter examples.", 0.1)
-    dupe_factor: int = setting("Number of times that the text is used, each time with other masks.", 10)
+    masked_lm_prob: float = setting("Share of the tokens to mask.", 0.15, **_SHARE)
+    short_seq_prob: float = setting("Probability that a document is cut into shorter examples.", 0.1, **_SHARE)
+    dupe_factor: int = setting("Number of times that the text is used, each time with other masks.", 10, lower_bound=1)
     random_seed: int = setting("Seed of all random choices.", 12345)
     do_whole_word_mask: bool = setting("Mask all word pieces of a word together.", False)
     chinese_words: str = setting(
@@ -53,8 +54,8 @@ class PretrainingDataSettings:
         "none",
         choices=SPAN_LENGTHS,
     )
-    replace_prob: float = setting("Share of the chosen tokens that become [MASK].", 0.8)
-    keep_prob: float = setting("Share of the chosen tokens that stay. All others become random tokens.", 0.1)
+    replace_prob: float = setting("Share of the chosen tokens that become [MASK].", 0.8, **_SHARE)
+    keep_prob: float = setting("Share of the chosen tokens that stay. All others become random tokens.", 0.1, **_SHARE)
     dynamic_masking: bool = setting("Write examples without masks. Training draws new masks in each epoch.", False)
     sentence_task: str = setting(
         "Second task: next_sentence, sentence_order (exchanged segments, as in ALBERT), or none (whole sentences, as "
@@ -65,6 +66,7 @@ class PretrainingDataSettings:
     strict_utf8: bool = setting("Refuse text that is not UTF-8 instead of dropping bytes.", False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         # [CLS], two [SEP], and one token per segment; the shortest target length is 2.
         if self.max_seq_length < 5:
             raise Mistake(
@@ -78,14 +80,6 @@ class PretrainingDataSettings:
                 self.max_predictions_per_seq,
                 self.max_seq_length,
             )
-        for name in ("masked_lm_prob", "short_seq_prob", "replace_prob", "keep_prob"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise Mistake(
-                    "{}={} is not a valid probability; give a number from 0 to 1", Setting(name), getattr(self, name)
-                )
-        if self.dupe_factor < 1:
-            raise Mistake("{dupe_factor}={} makes no examples; give 1 or more", self.dupe_factor)
-        check_choices(self)
         if self.do_whole_word_mask and self.masked_spans != "none":
             raise Mistake(
                 "{masked_spans}={} always masks whole words; leave out {do_whole_word_mask}", self.masked_spans

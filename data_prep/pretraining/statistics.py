@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.workers import Work, temporary_work
-from bert_keras.data_prep.pretraining.build import Build, check_corpus, tokenize
+from bert_keras.data_prep.pretraining.build import Build, check_build, check_corpus, tokenize
 from bert_keras.data_prep.pretraining.corpus_checks import differences, lone_and_cut_shares, size_text
 from bert_keras.data_prep.pretraining.estimates import sample_documents, size_of_records, use_of_documents
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
@@ -64,10 +64,11 @@ class TextStatistics:
 def measure_text(build: Build) -> TextStatistics:
     """Reads the whole text, draws examples from a sample of its documents, and warns about what will train badly.
 
-    The tokens are in a temporary folder in `build.work_dir`; a build for this needs no output files.
+    The tokens are in a temporary folder in `build.work_dir`. A build for this needs no output files, but checks those
+    that it has.
     """
+    check_build(build, needs_outputs=False)
     with contextlib.ExitStack() as stack:
-        build.texts  # noqa: B018 (checks them before anything starts)
         folder = stack.enter_context(temporary_work(build.work_dir))
         with build.start() as workers:
             [(documents, num_unknown)], report = tokenize(build, [Work(workers, folder, build.progress)])

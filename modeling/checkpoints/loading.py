@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
-from bert_keras.mistakes import Mistake, some_of
+from bert_keras.mistakes import Mistake, several, some_of
 from bert_keras.modeling.checkpoints.files import Checkpoint, open_checkpoint
 from bert_keras.modeling.checkpoints.names import POOLER_PATTERNS, is_of_encoder, is_tied, is_training_state
 from bert_keras.modeling.config import BertConfig
@@ -153,13 +153,10 @@ def check_sizes(config: BertConfig, checkpoint: Checkpoint) -> None:
         ValueError: a size differs.
     """
     layers = {int(match[1]) for name in checkpoint.names if (match := _LAYER.match(name))}
-    if layers and len(layers) < config.num_layers_of_weights:
+    if layers and len(layers) != config.num_layers_of_weights:
         raise Mistake(
-            "{} has {} encoder layers, but num_hidden_layers in the config is "
-            "{}; take the config file that belongs to the checkpoint",
-            checkpoint.prefix,
-            len(layers),
-            config.num_hidden_layers,
+            "{} has {}, but num_hidden_layers in the config is {}; take the config file that belongs to the checkpoint",
+            *(checkpoint.prefix, several(len(layers), "encoder layers"), config.num_hidden_layers),
         )
     width, layer = config.embedding_width, "bert/encoder/layer_0"
     shapes = {

@@ -115,8 +115,8 @@ def test_the_program_runs_at_the_place_of_the_original(arguments, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("--num_workers=0", "num_workers=0 is not a valid number of processes; give 1 or more"),
-        ("--num_shards=0", "num_shards=0 is not a valid number of files; give 1 or more"),
+        ("--num_workers=0", "num_workers=0: 0 is not a whole number from 1"),
+        ("--num_shards=0", "num_shards=0: 0 is not a whole number from 1"),
         ("--output_file=a,b --num_shards=3", "output_file names 2 files, but num_shards=3 needs one name"),
         ("--output_file=a,b.gz", 'the output "b.gz" is compressed .*, but "a" is not; give all outputs the same'),
         ("--output_file=a.gz --compression=none", "compression=none contradicts the name a.gz; leave out compre"),

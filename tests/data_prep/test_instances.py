@@ -252,17 +252,17 @@ def test_dynamic_masking_leaves_tokens_as_they_are(task):
         ({"max_seq_length": 4, "max_predictions_per_seq": 1}, "max_seq_length=4 is too short: three special tokens"),
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq=0 is not valid with max_seq_length=128; give"),
         ({"max_predictions_per_seq": 129}, "max_predictions_per_seq=129 is not .* a number from 1 to 128, about"),
-        ({"replace_prob": 1.5}, "replace_prob=1.5 is not a valid probability"),
+        ({"replace_prob": 1.5}, "replace_prob=1.5: 1.5 is not a number from 0 to 1"),
         ({"replace_prob": 0.8, "keep_prob": 0.3}, "replace_prob=0.8 and keep_prob=0.3 are more than 1 together"),
         (
             {"replace_prob": 1.0, "keep_prob": 0.0, "dynamic_masking": True},
             "dynamic_masking masks with replace_prob",
         ),
-        ({"masked_lm_prob": 1.01}, "masked_lm_prob=1.01 is not a valid probability; give a number from 0 to 1"),
-        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 is not a valid probability; give a number from 0 to 1"),
-        ({"masked_lm_prob": float("nan")}, "masked_lm_prob=nan is not a valid probability"),
-        ({"masked_spans": "long"}, "masked_spans=long is not known; give one of none, ngram, geometric"),
-        ({"sentence_task": "x"}, "sentence_task=x is not known; give one of next_sentence, sentence_order, none"),
+        ({"masked_lm_prob": 1.01}, "masked_lm_prob=1.01: 1.01 is not a number from 0 to 1"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1: -0.1 is not a number from 0 to 1"),
+        ({"masked_lm_prob": float("nan")}, "masked_lm_prob=nan: nan is not a number"),
+        ({"masked_spans": "long"}, "masked_spans=long: 'long' is not one of none, ngram, geometric"),
+        ({"sentence_task": "x"}, "sentence_task=x: 'x' is not one of next_sentence, sentence_order, none"),
         (
             {"dynamic_masking": True, "do_whole_word_mask": True},
             "dynamic_masking masks single tokens during training; leave out do_whole_word_mask and",
@@ -277,7 +277,7 @@ def test_dynamic_masking_leaves_tokens_as_they_are(task):
             {"chinese_words": "spaces", "dynamic_masking": True},
             "chinese_words=spaces is for masks of whole words, but dynamic_masking masks single tokens",
         ),
-        ({"dupe_factor": 0}, "dupe_factor=0 makes no examples; give 1 or more"),
+        ({"dupe_factor": 0}, "dupe_factor=0: 0 is not a whole number from 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(values, sentence):

@@ -153,6 +153,13 @@ def test_damage_in_the_first_record_is_found_on_opening_without_a_pipeline(
             open_records(tmp_path / name)
 
 
+def test_only_patterns_leave_out_names_that_notes_and_unfinished_files_have(tmp_path, write_records):
+    for name in (".a", "b", "c.json"):
+        write_records(tmp_path / name, 2)
+    assert open_records(f"{tmp_path}/*").files == (f"{tmp_path}/b",)
+    assert open_records(f"{tmp_path}/.a,{tmp_path}/c.json").total_examples == 4
+
+
 BUILT = {"max_seq_length": 12, "max_predictions_per_seq": 3, "vocab_size": 40}
 
 

@@ -232,7 +232,7 @@ def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
         ("a.jsonl", b'{"text": "\xe9"}\n', {}, "a.jsonl line 1: byte 0xe9 is not valid UTF-8"),
         ("a.txt", "a\n", {"text_field": "b"}, "text_field=b names a field of JSON lines, .* but .*a.txt .* leave"),
         ("a.jsonl", '{"text": "a"}', {"documents": "file"}, "documents=file is for text files, but .*a.jsonl has"),
-        ("a.txt", "a\n", {"documents": "row"}, "documents=row is not known; give one of blank_line, file, line"),
+        ("a.txt", "a\n", {"documents": "row"}, "documents=row: 'row' is not one of blank_line, file, line"),
         ("a.txt", "a\n", {"join_lines": True}, "join_lines makes one line of each paragraph.*split_sentences"),
         ("a.parquet", b"PAR1\x15 cut short", {}, "a.parquet cannot be read .*; it may be cut short, so copy it"),
         (

@@ -114,7 +114,7 @@ def test_the_held_out_share_does_not_leak_and_keeps_its_place(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"min_document_words": -1}, "min_document_words=-1 is negative"),
+        ({"min_document_words": -1}, "min_document_words=-1: -1 is not a whole number from 0"),
         ({"eval_share": 1.0}, "eval_share=1.0 is not a share"),
     ],
 )

@@ -1,6 +1,7 @@
 """`--dry_run` reports what the build then gives, warns about text that trains badly, and writes nothing."""
 
 import dataclasses
+import pathlib
 import random
 
 import pytest
@@ -10,6 +11,7 @@ from bert_keras.data_prep.corpus.raw_text import TextOptions
 from bert_keras.data_prep.pretraining.build import Build, build_pretraining_data
 from bert_keras.data_prep.pretraining.settings import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.statistics import LENGTHS, measure_text
+from bert_keras.mistakes import Mistake
 
 SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=4)
 
@@ -77,6 +79,30 @@ def test_the_number_of_workers_changes_no_count(text, letters_tokenizer):
         for number in (1, 2)
     ]
     assert len({(one.documents, one.sentences, one.tokens, one.instances) for one in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--output_file=text.txt", 'the output file "text.txt" is the input "text.txt"'),
+        ("--eval_output_file=eval.tfrecord", "eval_output_file is given without eval_share"),
+        ("--output_file=a --eval_share=0.5", "eval_share is given without eval_output_file"),
+    ],
+)
+def test_the_mistakes_of_a_build_are_those_of_a_dry_run(text, letters_vocab_file, tmp_path, monkeypatch, flag, message):
+    monkeypatch.chdir(tmp_path)
+    flags = ["program", "--input_file=text.txt", f"--vocab_file={letters_vocab_file}", "--dry_run", *flag.split()]
+    with pytest.raises(Mistake, match=f"^{message}"):
+        create_pretraining_data.main(flags)
+
+
+def test_one_file_needs_no_list_and_a_path_no_text(text, letters_tokenizer, tmp_path):
+    one = build_pretraining_data(Build(pathlib.Path(text), tmp_path / "one", letters_tokenizer, SETTINGS))
+    assert one == build_pretraining_data(Build([text], [f"{tmp_path}/two"], letters_tokenizer, SETTINGS))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    for number in (0, "2", 1.5, None):
+        with pytest.raises(Mistake, match="^num_workers=.* is not a valid number of processes; give 1 or more$"):
+            Build([text], [], letters_tokenizer, SETTINGS, num_workers=number)
 
 
 def test_the_program_writes_nothing(text, letters_vocab_file, tmp_path, capsys):

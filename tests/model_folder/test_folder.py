@@ -11,6 +11,7 @@ import pytest
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import TOKENS, constant_model, make_config, write_model
 
+from bert_keras.mistakes import Mistake
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.model_folder.run_files import page_examples
 from bert_keras.modeling import save_checkpoint, save_safetensors, weights_by_name
@@ -139,7 +140,7 @@ def test_damaged_files_are_refused(folder, name, content, message):
         ({"num_hidden_layers": 10**7}, r"bert_config\.json: num_hidden_layers is 10000000, but must be at most 1000$"),
         (
             {"num_hidden_layers": 999},
-            "has 1 encoder layers, but num_hidden_layers in the config is 999; take the config",
+            "has 1 encoder layer, but num_hidden_layers in the config is 999; take the config",
         ),
         (
             {"vocab_size": 10**12},
@@ -157,6 +158,16 @@ def test_sizes_are_compared_before_a_network_is_made(folder, changes, message):
     file = folder / "bert_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
     with pytest.raises(ValueError, match=message):
+        ModelFolder(folder).check()
+
+
+def test_a_config_with_fewer_layers_than_the_checkpoint_is_refused(folder, model):
+    weights = weights_by_name(model)
+    second = {name.replace("layer_0", "layer_1"): weight for name, weight in weights.items()}
+    save_checkpoint(folder / "bert_model.ckpt", weights | second)
+    with pytest.raises(
+        Mistake, match="has 2 encoder layers, but num_hidden_layers in the config is 1; take the config"
+    ):
         ModelFolder(folder).check()
 
 

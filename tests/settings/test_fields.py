@@ -14,7 +14,7 @@ from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import (
     REQUIRED,
     Settings,
-    check_choices,
+    check_fields,
     checked_arguments,
     free,
     make_flags,
@@ -150,10 +150,27 @@ def test_a_program_has_the_flags_of_its_groups_with_its_own_defaults_first():
     assert sorted(program_flags(Shared)) == ["num_rows", "rates"]
 
 
-def test_a_value_that_is_not_a_choice_is_refused():
-    check_choices(Texts("a", "short"))
-    with pytest.raises(Mistake, match="^form=wide is not known; give one of long, short$"):
-        check_choices(Texts("a", "wide"))
+def test_values_of_python_are_those_of_flags():
+    pace = Pace(num_steps="5", rate=np.float64(2), is_fast="false")
+    check_fields(pace)
+    assert [pace.num_steps, pace.rate, pace.is_fast] == [5, 2.0, False]
+    check_fields(Texts("a", "short"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Texts("a", "wide"), "form=wide: 'wide' is not one of long, short"),
+        (Texts(5), "text_file=5 does not fit; needed: a text"),
+        (Pace(num_steps=0), "num_steps=0: 0 is not a whole number from 1"),
+        (Pace(num_steps=2.5), "num_steps=2.5 does not fit; needed: a whole number from 1"),
+        (Pace(rate=None), "rate=None does not fit; needed: a number"),
+        (Pace(is_fast="of course"), "is_fast=of course: 'of course' is not true or false"),
+    ],
+)
+def test_a_value_of_python_that_its_flag_would_refuse_is_refused(wrong, message):
+    with pytest.raises(Mistake, match=f"^{message}$"):
+        check_fields(wrong)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -265,7 +265,7 @@ def test_misplaced_answers_are_left_out(read, messages):
 
 def test_a_repeated_id(read, messages):
     assert len(read(squad(question(1), question(1)))) == 2
-    assert messages[0].endswith("train.json: 1 ids occur more than once; training uses all their questions")
+    assert messages[0].endswith("train.json has 1 repeated id; training uses all their questions")
     message = 'train.json has more than one question with the id "q1", but predictions need'
     with pytest.raises(ValueError, match=message):
         read(squad(question(1), question(1)), is_training=False)

@@ -136,7 +136,7 @@ def test_mistakes_in_questions(tmp_path, messages, row, message):
     path = write(squad, [good, bad], tmp_path)
     if message is None:
         make_examples(read_articles(path), name_of(path), True, False)
-        assert messages[-1].startswith("train_data: 1 ids occur more than once")
+        assert messages[-1].startswith("train_data has 1 repeated id; ")
         return
     with pytest.raises(ValueError, match=f"^train_data {message}"):
         make_examples(read_articles(path), name_of(path), True, False)
@@ -207,6 +207,15 @@ def test_columns_are_lists_of_values(texts):
     assert rows({"text": ["a b"]}, "predict_data") == [{"text": "a b"}]
     with pytest.raises(ValueError, match=r'^predict_data: the column "text" is of the type \w+, but it must be a list'):
         rows({"text": texts}, "predict_data")
+
+
+@pytest.mark.parametrize("text", ["a\udcff", b"a\xff", ["b", {"c": "a\udcff"}]])
+def test_a_text_that_is_not_unicode_is_named_by_its_row(text):
+    message = (
+        r'^train_data row 1: the column "text": character 2 is \\udcff, half of a surrogate pair, .* read as UTF-8$'
+    )
+    with pytest.raises(ValueError, match=message):
+        rows([{"text": "b"}, {"text": text}])
 
 
 def test_tables_keep_their_columns():

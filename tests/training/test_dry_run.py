@@ -205,6 +205,12 @@ def test_queries_and_their_texts(write, look):
         (run_squad, "max_seq_length=60 --train_file", "context,question,answer\na,b,a\n", "leaves no room for a text"),
         (run_sentence_vectors, "eval_file", "text\na\nb\n", "has only texts"),
         (run_sentence_vectors, "train_file", "text,text_pair,score\na,b,0\n", "all scores are 0"),
+        (
+            run_sentence_vectors,
+            "max_score=3 --train_file",
+            "text,text_pair,score\na,b,2\nc,d,-4\n",
+            "--max_score=3.0 is less than the score -4 in",
+        ),
         (run_sentence_vectors, "train_file", "text,text_pair\na,b\na,c\n", "same first or the same second text"),
     ],
 )
@@ -285,10 +291,14 @@ def test_questions(write, look):
     status, report, mistake = look(run_squad, "--train_file=a.json", "--version_2_with_negative")
     assert (status, mistake) == (0, "")
     assert 'questions 3, of which the first are "the sea": "Where do rivers go?" no answer: "Who sings?"' in report
-    assert "answers 2 questions have an answer, 1 have none contexts 1, with 3.0 questions each" in report
+    assert "answers 2 questions with an answer, 1 without contexts 1, with 3.0 questions each" in report
     assert "words of contexts: median 8, 95 % up to 8, longest 8 of questions: median 4" in report
     assert 'equal texts 1 of 3 repeat an earlier one, such as question "c", the same as question "a"' in report
     assert "give --version_2_with_negative" in look(run_squad, "--train_file=a.json")[2]
+    squad_file(write, "twice.json", [("a", "Who sings?", "Rivers"), ("a", "Where do rivers go?", "the sea")])
+    report = look(run_squad, "--train_file=twice.json")[1]
+    assert '"Rivers": "Who sings?" "the sea": "Where do rivers go?"' in report
+    assert "2 questions with an answer, 0 without" in report
     assert "has no answers to compare with" in look(run_squad, "--eval_file=a.json")[2]
 
 

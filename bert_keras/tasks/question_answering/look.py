@@ -1,10 +1,10 @@
 """A look at the files of run_squad.py."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bert_keras.data_prep.text.same_text import Placed, key_of
+from bert_keras.mistakes import several
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.opening import ACTIONS, open_settings, stored_task, teacher_of
 from bert_keras.tasks.dry_run.statistics import (
@@ -65,25 +65,25 @@ def _read(found: Findings, settings: SquadSettings, is_whole: bool, read: dict[s
             check_answers(file.articles, file.name, has_unanswered)
     if found.problems or not is_whole:
         return []
-    answers = {question["id"]: question.get("answers") or [] for question in questions_of(file.articles)}
-    return [_describe(found, examples, answers)]
+    if is_training:  # ids may repeat
+        return [_describe(found, examples, [example.answer_text for example in examples])]
+    first = {question["id"]: (question.get("answers") or [{"text": ""}])[0] for question in questions_of(file.articles)}
+    return [_describe(found, examples, [first[example.question_id]["text"] for example in examples])]
 
 
-def _describe(found: Findings, examples: Sequence[SquadExample], answers: Mapping[str, Sequence[Any]]) -> Texts:
-    pairs = [(f'question "{each.question_id}"', (each.question, each.passage.text)) for each in examples]
-    texts = Texts(found.path, [Placed(key_of(pair), place) for place, pair in pairs])
-    first = (_shown(example, answers[example.question_id]) for example in examples[:3])
+def _describe(found: Findings, examples: Sequence[SquadExample], answers: Sequence[str]) -> Texts:
+    placed = [(f'question "{each.question_id}"', (each.question, each.passage.text)) for each in examples]
+    texts = Texts(found.path, [Placed(key_of(pair), place) for place, pair in placed])
+    pairs = zip(answers[:3], examples, strict=False)
+    first = (f"{shown(answer) if answer else 'no answer'}: {shown(example.question)}" for answer, example in pairs)
     add_examples(found, first, len(examples), "questions")
-    num_answered = sum(bool(answers[example.question_id]) for example in examples)
-    found.add("answers", f"{num_answered:,} questions have an answer, {len(examples) - num_answered:,} have none")
+    num_answered = sum(map(bool, answers))
+    found.add(
+        "answers", f"{several(num_answered, 'questions')} with an answer, {len(examples) - num_answered:,} without"
+    )
     passages = {id(example.passage): example.passage for example in examples}
     found.add("contexts", f"{len(passages):,}, with {len(examples) / len(passages):.1f} questions each")
     found.add("words", f"of contexts: {spread([len(passage.words) for passage in passages.values()])}")
     found.add("", f"of questions: {spread([num_words(example.question) for example in examples], texts.sources)}")
     add_equal_texts(found, texts)
     return texts
-
-
-def _shown(example: SquadExample, answers: Sequence[Any]) -> str:
-    answer = shown(answers[0]["text"]) if answers else "no answer"
-    return f"{answer}: {shown(example.question)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bert_keras.data_prep.text.same_text import Key, key_of
-from bert_keras.mistakes import Mistake
+from bert_keras.mistakes import Mistake, several
 from bert_keras.storage.json_rows import name_of
 from bert_keras.storage.text_files import is_blank
 from bert_keras.storage.writing import sha256
@@ -119,7 +119,8 @@ def _check_ids(articles: list[dict], path: str, is_training: bool) -> None:
             repeated[0],
         )
     if repeated:
-        log.warning("%s: %d ids occur more than once; training uses all their questions", path, len(repeated))
+        ids = several(len(repeated), "repeated ids")
+        log.warning("%s has %s; training uses all their questions", path, ids)
 
 
 def _with_answer(

@@ -113,9 +113,14 @@ def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
     if name == "eval_file" and texts.kind == "texts":
         path = name_of(settings.eval_file or settings.train_file)
         raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)
-    if name == "train_file" and texts.has_scores and not (settings.max_score or any(texts.labels)):
-        raise Mistake("{}: all scores are 0; give pairs of different similarity", name_of(settings.train_file))
-    if name == "train_file" and not texts.has_scores:
+    if name == "train_file" and texts.has_scores:
+        path, highest = name_of(settings.train_file), max(texts.labels, key=abs)
+        if not (settings.max_score or highest):
+            raise Mistake("{}: all scores are 0; give pairs of different similarity", path)
+        if settings.max_score and settings.max_score < abs(highest):  # no cosine is above 1
+            message = "{max_score}={} is less than the score {:g} in {}; give the highest score, or more"
+            raise Mistake(message, settings.max_score, highest, path)
+    elif name == "train_file":
         _check_others(texts.rows, settings)
 
 
