@@ -10,12 +10,12 @@ import numpy as np
 from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.evaluation.tables import tab_separated
+from bert_keras.mistakes import Message
 from bert_keras.model_folder.folder import ModelFolder
 from bert_keras.modeling import BertConfig, SentenceModel
 from bert_keras.modeling.heads import check_pooling
 from bert_keras.modeling.losses import Loss
 from bert_keras.runs.run_dir import RunDir
-from bert_keras.storage.json_rows import name_of
 from bert_keras.tasks.dry_run.opening import ACTIONS, files_used
 from bert_keras.tasks.finetuning.task import Task
 from bert_keras.tasks.vectors.data import read_texts, split_texts
@@ -91,7 +91,7 @@ class SentenceVectors(Task):
             log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
             features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
         else:
-            self.no_effect["max_score"] = f"{name_of(settings.train_file)} has no scores"
+            self.no_effect["max_score"] = Message("{train_file} has no scores")
             if not self._train.has_pairs:
                 # Dropout makes the two vectors of a text differ.
                 features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
