@@ -1,36 +1,27 @@
 """A regression on numbers of any scale trains like one on standardised numbers."""
 
-import dataclasses
+import functools
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from states import assert_bit_equal, state_of, weights_of
+from tiny_training import make_batches, make_trainer
 
 from bert_keras.engine.input.feature_batches import in_parts
-from bert_keras.engine.tensorflow_step import TensorFlowTrainer
-from bert_keras.modeling import AdamWeightDecay, ClassifierModel, LearningRateSchedule, RegressionLoss
+from bert_keras.modeling import ClassifierModel, RegressionLoss
 from bert_keras.modeling.number_format import dtype_policy
 from bert_keras.tasks.distillation.loss import _soft_losses
 
 
 def train(config, mean, std, ema_decay=0.0):
     """Trains on the same standard numbers in another unit; returns the state and the losses of the steps."""
-    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    keras.utils.set_random_seed(3)
-    loss = RegressionLoss(ClassifierModel(config, 1), mean, std)
-    loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
-    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), weight_decay_rate=0.1)
-    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, ema_decay=ema_decay)
-    random = np.random.default_rng(0)
-    features = {
-        "input_ids": random.integers(1, 40, (16, 10)).astype(np.int32),
-        "input_mask": (np.arange(10) < random.integers(4, 11, (16, 1))).astype(np.int32),
-        "segment_ids": random.integers(0, 2, (16, 10)).astype(np.int32),
-        "label_values": (mean + std * random.normal(size=16)).astype(np.float32),
-    }
-    batches = iter(in_parts(tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True)))
+    adam = {"weight_decay_rate": 0.1}
+    make_loss = functools.partial(RegressionLoss, mean=mean, std=std)
+    trainer = make_trainer(config, make_loss, num_classes=1, adam=adam, ema_decay=ema_decay)
+    labels = (mean + std * np.random.default_rng(1).normal(size=16)).astype(np.float32)
+    batches = iter(in_parts(make_batches(16, label_values=labels)))
     losses = [float(trainer.train(batches, tf.constant(1))["loss"]) for _ in range(2)]
     return state_of(trainer), losses
 

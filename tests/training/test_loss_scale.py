@@ -1,19 +1,16 @@
 """Training in float16: the loss scale, and steps that overflow."""
 
-import dataclasses
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from states import state_of
+from tiny_training import make_batches, make_trainer
 
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.loss_scale import LossScale, without_skipped
-from bert_keras.engine.tensorflow_step import TensorFlowTrainer
-from bert_keras.modeling import AdamWeightDecay, ClassificationLoss, ClassifierModel, LearningRateSchedule
-from bert_keras.modeling.number_format import dtype_policy
+from bert_keras.modeling import ClassificationLoss
 
 STRATEGY = tf.distribute.get_strategy()
 
@@ -25,28 +22,9 @@ class FaintLoss(ClassificationLoss):
         return super().value(numerators, denominators) * 2.0**-20
 
 
-def make_trainer(config, policy, loss_scale=None, loss=ClassificationLoss):
-    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = dataclasses.replace(config, **changes)
-    keras.utils.set_random_seed(3)
-    with dtype_policy(policy):
-        loss = loss(ClassifierModel(config, 3))
-    loss.model.head.dropout.rate = 0.0
-    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100))
-    return TensorFlowTrainer(loss, optimizer, STRATEGY, 7, loss_scale=loss_scale)
-
-
 @pytest.fixture(scope="module")
 def batches():
-    random = np.random.default_rng(0)
-    features = {
-        "input_ids": random.integers(1, 40, (64, 10)),
-        "input_mask": np.arange(10) < random.integers(4, 11, (64, 1)),
-        "segment_ids": random.integers(0, 2, (64, 10)),
-        "label_ids": random.integers(0, 3, 64),
-    }
-    features = {name: value.astype(np.int32) for name, value in features.items()}
-    return tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True)
+    return make_batches(64)
 
 
 def train(trainer, batches, num_steps):
@@ -58,7 +36,7 @@ def train(trainer, batches, num_steps):
 def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches):
     def norm(policy, loss_scale=None):
         """Returns the norm of the first moments below the head, which computes in 32 bits."""
-        state = train(make_trainer(tiny_config, policy, loss_scale, FaintLoss), batches, 1)[1]
+        state = train(make_trainer(tiny_config, FaintLoss, policy=policy, loss_scale=loss_scale), batches, 1)[1]
         moments = [state[name].ravel() for name in state if name.startswith("bert/") and name.endswith("adam_m")]
         return np.linalg.norm(np.concatenate(moments).astype(np.float64))
 
@@ -68,7 +46,7 @@ def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches)
 
 
 def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_config, batches):
-    trainer = make_trainer(tiny_config, "mixed_float16", LossScale(2.0**24, 1000))
+    trainer = make_trainer(tiny_config, ClassificationLoss, policy="mixed_float16", loss_scale=LossScale(2.0**24, 1000))
     before = state_of(trainer)
     totals, after = train(trainer, batches, 1)
     assert totals == {

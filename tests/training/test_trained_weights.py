@@ -1,21 +1,19 @@
 """Frozen weights, a rate for each weight, and classes that weigh differently."""
 
-import dataclasses
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from eager import without_graphs
 from states import state_of, weights_of
+from tiny_training import make_batches, make_trainer
 
 from bert_keras.engine.input.feature_batches import in_parts
 from bert_keras.engine.tensorflow_step import TensorFlowTrainer
 from bert_keras.modeling import (
     AdamWeightDecay,
     ClassificationLoss,
-    ClassifierModel,
     LearningRateSchedule,
     TokenClassificationLoss,
     TokenClassifierModel,
@@ -31,24 +29,12 @@ def assert_equal(first, second, tolerance):
 @functools.cache
 def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None, num_steps=1):
     """Returns the weights of a classifier before training, its state afterwards, and the metrics of the steps."""
-    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    keras.utils.set_random_seed(3)
-    loss = ClassificationLoss(ClassifierModel(config, 3), class_weights)
-    loss.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
-    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), rate_factor=rate_factor)
-    trainer = TensorFlowTrainer(loss, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
-    before = weights_of(loss.model)
-    random = np.random.default_rng(0)
-    features = {
-        "input_ids": random.integers(1, 40, (32, 10)),
-        "input_mask": np.arange(10) < random.integers(4, 11, (32, 1)),
-        "segment_ids": random.integers(0, 2, (32, 10)),
-        "label_ids": random.integers(0, 3, 32),
-    }
-    dataset = tf.data.Dataset.from_tensor_slices({name: value.astype(np.int32) for name, value in features.items()})
+    make_loss = functools.partial(ClassificationLoss, class_weights=class_weights)
+    parts = {"num_micro_batches": num_micro_batches, "is_trained": is_trained}
+    trainer = make_trainer(config, make_loss, adam={"rate_factor": rate_factor}, **parts)
+    before = weights_of(trainer.loss.model)
     with without_graphs():
-        batches = in_parts(dataset.batch(8, drop_remainder=True), num_micro_batches)
-        totals = trainer.train(iter(batches), tf.constant(num_steps))
+        totals = trainer.train(iter(in_parts(make_batches(32), num_micro_batches)), tf.constant(num_steps))
     return before, state_of(trainer), totals
 
 
