@@ -144,7 +144,7 @@ class ModelFolder(ForeignFolder):
         """Returns one line that shows an object of a class, `kind`, with this model and further facts."""
         try:
             values = self.task or {}
-        except (ValueError, OSError):  # a damaged model can be shown, too
+        except (ValueError, OSError):
             values = {}
         return shown_model(kind, self, values.get("task"), values.get("labels"), *facts)
 

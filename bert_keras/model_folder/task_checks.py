@@ -85,7 +85,7 @@ def shown_model(
 ) -> str:
     """Returns one line that shows an object with a model: its class, folder, task, at most five labels, and facts."""
     parts = [repr(os.fspath(folder)), *([f"task={task!r}"] if task else [])]
-    if labels:
+    if labels and isinstance(labels, list | tuple):  # a damaged model can be shown, too
         num_others = len(labels) - _LABELS_SHOWN
         others = [f"and {several(num_others, 'others')}"] if num_others > 0 else []
         shown = [*map(repr, labels[:_LABELS_SHOWN]), *others]

@@ -41,6 +41,9 @@ def test_it_shows_what_it_knows_without_an_error(folder, tmp_path):
     assert repr(ModelFolder(folder)) == f"ModelFolder({str(folder)!r})"
     (run / "model" / "task.json").write_text("{")
     assert repr(ModelFolder(run)) == f"ModelFolder({str(run)!r})"
+    for labels in ("5", '{"a": 1}'):
+        (run / "model" / "task.json").write_text(f'{{"task": "vectors", "labels": {labels}}}')
+        assert repr(ModelFolder(run)) == f"ModelFolder({str(run)!r}, task='vectors')"
 
 
 def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, tmp_path, expected):
