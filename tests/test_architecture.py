@@ -297,6 +297,21 @@ def test_a_package_has_the_names_that_its_stub_gives_to_type_checkers(package):
         package.Predict  # noqa: B018
 
 
+def test_names_are_not_parts_of_sentences():
+    """Such as `of_row` or `shown`: the name of a value says what it is."""
+    found, count = [], 0
+    for path, text in sources().items():
+        for node in ast.walk(ast.parse(text)):
+            is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+            name = getattr(node, "id", getattr(node, "attr", None)) if is_stored else getattr(node, "name", None)
+            name = node.arg if isinstance(node, ast.arg) else name
+            count += isinstance(name, str)
+            if isinstance(name, str) and re.fullmatch(r"_*of_\w+|told|shown|asked|each", name, re.IGNORECASE):
+                found.append((str(path.relative_to(ROOT)), node.lineno, name))
+    assert count > 10_000
+    assert found == []
+
+
 def test_no_private_names_of_keras_or_tensorflow():
     for module, text in modules().items():
         assert not re.search(r"keras\.src|tensorflow\.python|tf\.__internal__|(?:\btf|keras|ops)\._\w", text), module
