@@ -176,15 +176,13 @@ class ModelFolder(ForeignFolder):
         A pre-trained model of another library has the first task of its head.
         """
         is_other_file = self.is_export and not self._is_folder and not self.format_of_file
-        values = None if is_other_file else self.task
+        values = None if is_other_file else self.task or self._of_other_library
         if values is None and paths.is_file(self._place):
             of_export = " of an export" if self.is_export else ""
             files = (TASK_FILE, _CONFIG_FILE, "config.json")
             is_of_model = any(paths.is_file(paths.join(self.folder, name)) for name in files)
             advice = f"its folder, {self.folder}" if is_of_model else "the folder of a model"
             raise Mistake("{} is a file{}; give {}", self, of_export, advice)
-        if values is None and self._of_other_library:
-            return self._of_other_library
         if values is None:
             raise without_task(self, self.folder)
         for name, value in self._facts.items():

@@ -105,7 +105,8 @@ def read_json(body: bytes) -> dict[str, Any]:
         with _one_at_a_time:
             value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RefusedError(400, f"this is not valid JSON: {error}") from None
+        reason = "it is compressed with gzip; send it uncompressed" if body.startswith(b"\x1f\x8b") else error
+        raise RefusedError(400, f"this is not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise RefusedError(422, f"the JSON is {shown_json(value)}, but must be an object")
     return value

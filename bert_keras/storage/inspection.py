@@ -199,12 +199,11 @@ def check_is_text(head: bytes, name: str, content: Any = None) -> None:
     (encoding, most), (_, fewest) = sorted(zeros.items(), key=lambda item: -item[1])
     is_utf16 = most >= max(2, 10 * fewest, len(head) / 200)
     if is_utf16 and (most > len(head) / 5 or not is_utf8):
+        has_mark = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         raise Mistake(
-            "{} is {} without a byte order mark, judged by its zero bytes, but UTF-8 is needed; convert "
-            "it: iconv -f {} -t UTF-8 OLD > NEW (in Excel: File > Save As > CSV UTF-8)",
-            name,
-            encoding,
-            encoding,
+            "{0} is {1}{2}, but UTF-8 is needed; convert "
+            "it: iconv -f {1} -t UTF-8 OLD > NEW (in Excel: File > Save As > CSV UTF-8)",
+            *(name, encoding, "" if has_mark else " without a byte order mark, judged by its zero bytes"),
         )
     num_controls = len(head) - len(head.translate(None, _CONTROLS))
     # Text in an old encoding has no control characters, and UTF-8 may have some.

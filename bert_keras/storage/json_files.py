@@ -17,7 +17,7 @@ _MAY_BE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def readable_json(value: Any) -> str:
-    """Returns a value as JSON on several lines, with the letters of every language as they are."""
+    """Returns a value as JSON on several lines, and keeps the letters of every language."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 

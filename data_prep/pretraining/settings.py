@@ -1,6 +1,7 @@
 """The settings of pre-training examples, and their checks."""
 
 import dataclasses
+from typing import Any
 
 from bert_keras.mistakes import Mistake
 from bert_keras.settings.fields import check_fields, setting
@@ -11,7 +12,7 @@ SPAN_LENGTHS = {
     "ngram": (1.0, 1 / 2, 1 / 3),  # ALBERT, section 4.1
     "geometric": tuple(0.2 * 0.8**length for length in range(10)),  # SpanBERT, section 3.1
 }
-_SHARE = {"lower_bound": 0.0, "upper_bound": 1.0}
+_SHARE: dict[str, Any] = {"lower_bound": 0.0, "upper_bound": 1.0}
 
 
 def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:

@@ -190,7 +190,7 @@ def _find_files(patterns: str) -> list[str]:
         if not pattern:
             raise Mistake("{!r} has an empty name next to a comma; remove the comma", patterns)
         names = ((path, paths.name(path)) for path in paths.find(pattern))
-        # Unfinished files and metadata are not records, but a file that is named as it is may be.
+        # A pattern leaves out unfinished files and metadata; an exact name counts.
         matches = [path for path, name in names if path == pattern or name[0] != "." and not name.endswith(".json")]
         if not matches:
             raise FileNotFoundError(

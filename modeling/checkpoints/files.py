@@ -174,6 +174,8 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
     if not paths.is_file(f"{prefix}.index"):
         if path.endswith(PICKLE_ENDINGS) and paths.is_file(path):
             raise pickle_refusal(path)
+        if paths.is_file(path) and path == prefix:
+            raise Mistake("{} is a file, but not a checkpoint; unpack an archive, and give the folder of a model", path)
         raise not_found(prefix, f"{prefix} (no {prefix}.index)")
     data_files = fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}")
     if not data_files:

@@ -63,6 +63,7 @@ def test_vocabulary_lines_end_at_line_feeds_only(tmp_path):
             b"version https://git-lfs.github.com/spec/v1\n",
             "vocab.txt is not text but a pointer of Git LFS; run git lfs",
         ),
+        ("[UNK]\nthe\n".encode("utf-16"), "vocab.txt is UTF-16LE, but UTF-8 is needed; convert it: iconv -f UTF-16LE"),
         (b"[UNK]\ncaf\xe9\n", r"vocab.txt line 2: the vocabulary is not UTF-8 \(byte 0xe9\); save it as UTF-8$"),
     ],
 )

@@ -51,6 +51,8 @@ def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, 
     save_safetensors(other, {name: weight.numpy() for name, weight in weights_by_name(model).items()}, model.config)
     shutil.copy(folder / "vocab.txt", other)
     assert answer(other) == expected
+    for path in (other, other / "model.safetensors"):
+        assert open_model(path)("paris is the [MASK]").masks[0][0].probability == expected
 
 
 def test_the_newest_checkpoint_of_a_run_answers(folder, model, expected):

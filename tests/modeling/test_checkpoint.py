@@ -213,6 +213,11 @@ class TestFinding:
         with refused(message.format(tmp_path), FileNotFoundError):
             open_checkpoint(tmp_path / path)
 
+    def test_another_file_than_a_checkpoint_is_not_missing(self, tmp_path):
+        (tmp_path / "model.zip").touch()
+        with refused(f"{tmp_path}/model.zip is a file, but not a checkpoint; unpack an archive, and give the folder"):
+            open_checkpoint(tmp_path / "model.zip")
+
 
 class TestDamage:
     @pytest.mark.parametrize("damage", ["nothing", "cut data", "cut index", "empty index", "changed byte", "no data"])

@@ -3,6 +3,7 @@
 import base64
 import concurrent.futures
 import dataclasses
+import gzip
 import json
 import logging
 import re
@@ -269,6 +270,7 @@ MISTAKES = {
     ),
     "a text of the wrong type": ("score", b'{"text": 3}', 422, '"text" is 3, but must be a text'),
     "half a character": ("score", b'{"text": "\\ud800"}', 400, "not valid JSON: no low surrogate"),
+    "a compressed body": ("score", gzip.compress(b'{"text": "a"}'), 400, "not valid JSON: it is compressed with gzip"),
     "too many characters": ("score", json.dumps({"text": "a" * 100_001}).encode(), 422, "100,001 characters"),
     "a text of many": ("fill-mask", b'{"items": ["[MASK]", "a"]}', 422, "item 2 has no [MASK]"),
     "which model": ("classify", b'{"text": "a"}', 422, '"model" is missing'),
