@@ -62,11 +62,11 @@ def counted(counts: Mapping[str, int]) -> str:
 
 def numbers(values: Sequence[float]) -> str:
     """Returns the range, the mean and the spread of numbers."""
-    of_all = np.array(values, np.float64)
-    return f"{of_all.min():.6g} to {of_all.max():.6g}, mean {of_all.mean():.4g}, standard deviation {of_all.std():.4g}"
+    array = np.array(values, np.float64)
+    return f"{array.min():.6g} to {array.max():.6g}, mean {array.mean():.4g}, standard deviation {array.std():.4g}"
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Returns a text in quotes and on one line; a long one is cut."""
     line = " ".join(text.split())
     return f'"{shortened(line, _LONGEST_SHOWN)}"'

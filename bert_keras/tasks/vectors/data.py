@@ -315,7 +315,7 @@ def _from_inferences(
             found.append((premise, hypothesis, *([others[number % len(others)]] if others else [])))
     if not found:
         raise Mistake("{} has no pair with the label entailment; give a file with such pairs", path)
-    told = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
+    message = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
     num_triplets = sum(len(row) > 2 for row in found)
-    log.info(told, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
+    log.info(message, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
     return found
