@@ -204,7 +204,9 @@ class Number(SingleLabel):
 
 
 # By name.
-LABELS: dict[str, type[SingleLabel]] = {each.kind: each for each in (SingleLabel, Number, SeveralLabels, Choice)}
+LABELS: dict[str, type[SingleLabel]] = {
+    kind_class.kind: kind_class for kind_class in (SingleLabel, Number, SeveralLabels, Choice)
+}
 
 
 def shown_label(label: Label) -> str | float:

@@ -31,8 +31,8 @@ class Texts:
 
     def __init__(self, path: str, placed: Sequence[Placed]) -> None:
         self.name = paths.name(path)
-        self.keys = [each.key for each in placed]
-        self.sources = [each.place.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for each in placed]
+        self.keys = [example.key for example in placed]
+        self.sources = [example.place.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for example in placed]
 
 
 def num_words(text: str) -> int:

@@ -72,7 +72,7 @@ def _read(found: Findings, settings: SquadSettings, is_whole: bool, read: dict[s
 
 
 def _describe(found: Findings, examples: Sequence[SquadExample], answers: Sequence[str]) -> Texts:
-    placed = [(f'question "{each.question_id}"', (each.question, each.passage.text)) for each in examples]
+    placed = [(f'question "{example.question_id}"', (example.question, example.passage.text)) for example in examples]
     texts = Texts(found.path, [Placed(key_of(pair), place) for place, pair in placed])
     pairs = zip(answers[:3], examples, strict=False)
     first = (f"{quoted(answer) if answer else 'no answer'}: {quoted(example.question)}" for answer, example in pairs)

@@ -232,7 +232,7 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
                 "{}: the span {} has the text {}, but at its place is {}; correct it, or export the file again",
                 text.place,
                 span,
-                *(json.dumps(shortened(each), ensure_ascii=False) for each in (span.text, inside)),
+                *(json.dumps(shortened(part), ensure_ascii=False) for part in (span.text, inside)),
             )
         start, end = _without_blanks(text.text, *found)
         if last and start < last_end:

@@ -71,7 +71,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
         (_num_tokens(dev[row], tokenizer), row) for row in np.lexsort((np.negative(num_chars), -lengths))[:_COUNTED]
     ]
     items = []
-    for num_tokens, row in sorted(found, key=lambda each: -each[0])[: _TEXTS_SHOWN // 2]:
+    for num_tokens, row in sorted(found, key=lambda pair: -pair[0])[: _TEXTS_SHOWN // 2]:
         example = dev[row]
         read = f"in {num_windows[row]} sequences" if num_windows[row] > 1 else f"cut to {length}"
         facts = [f"{num_tokens:,} tokens", *([read] if num_tokens > length else []), example.source]
