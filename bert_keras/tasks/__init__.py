@@ -55,7 +55,7 @@ def ability_of(task: str) -> Ability:
 def abilities(**facts: bool) -> dict[str, Ability]:
     """Returns the tasks by their names: all, or those with facts of an `Ability`, such as `is_fine_tuned=True`."""
     found = {task: ability_of(task) for task in _TASKS}
-    return {task: each for task, each in found.items() if all(getattr(each, name) == facts[name] for name in facts)}
+    return {task: known for task, known in found.items() if all(getattr(known, name) == facts[name] for name in facts)}
 
 
 def predictor_of(task: str) -> Any:
@@ -156,7 +156,7 @@ def add(name: str, ability: Ability) -> None:
     Raises:
         ValueError: the project, or an earlier call, has a task or a route with this name.
     """
-    if name in _TASKS or ability.route in {each.route for each in abilities().values()}:
+    if name in _TASKS or ability.route in {known.route for known in abilities().values()}:
         raise ValueError(f"there is a task {name!r} or a route {ability.route!r} already; choose another name")
     if ability.settings is None:
         raise ValueError(f"the task {name!r} has no settings; give {{}} if its task.json needs none")

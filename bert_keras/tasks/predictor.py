@@ -36,5 +36,5 @@ class TaskPredictor(Predictor[Text, Answer]):
     def _task_names(self) -> list[str]:
         own = f".{type(self).__name__}"
         return super()._task_names() or [
-            task for task, each in abilities().items() if str(each.predictor).endswith(own)
+            task for task, ability in abilities().items() if str(ability.predictor).endswith(own)
         ]

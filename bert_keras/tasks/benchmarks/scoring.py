@@ -125,8 +125,8 @@ def score_entities(
         gold = _read_sentences(predictions_file, word_column, -2 if tag_column is None else tag_column)
     truth, found = _tag_lists(gold), _tag_lists(predicted)
     if truth == found:
-        told = "every tag of %s is right; if they are the correct ones themselves, call those that were predicted %s"
-        log.warning(told, paths.name(predictions_file), PREDICTED_TAGS)
+        message = "every tag of %s is right; if they are the correct ones themselves, call those that were predicted %s"
+        log.warning(message, paths.name(predictions_file), PREDICTED_TAGS)
     metrics, types = entity_metrics(truth, found), entity_metrics_by_type(truth, found)
     num_words = sum(map(len, truth))
     report = f"{entity_report(truth, found)}\naccuracy of the tags of {num_words:,} words: {metrics['accuracy']:.4f}\n"
@@ -156,8 +156,8 @@ def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) ->
     pairs = zip(found, entries, strict=True)
     renamed = {text: value for (*_, text), (*_, value) in pairs if task.labels and text != value}
     if renamed:
-        shown = ", ".join(f"{text} as {value}" for text, value in sorted(renamed.items()))
-        log.info("%s: names of other libraries are read: %s", name, shown)
+        renamings = ", ".join(f"{text} as {value}" for text, value in sorted(renamed.items()))
+        log.info("%s: names of other libraries are read: %s", name, renamings)
     if any(id_ is not None for _, id_, _ in entries):
         return _by_id(entries, name, examples)
     if len(entries) > len(examples):
@@ -182,18 +182,18 @@ def _read_predictions(path: str, examples: Sequence[Example], task: GlueTask) ->
 def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list[tuple[int, str | None, str]]:
     """Returns (line, id or None, prediction as text) of each row."""
     first = [cell.strip().lower() for cell in rows[0].cells]
-    of_id = next((place for place, cell in enumerate(first) if cell in ("index", "id")), None)
-    if of_id is not None or "prediction" in first:
+    id_place = next((place for place, cell in enumerate(first) if cell in ("index", "id")), None)
+    if id_place is not None or "prediction" in first:
         if "prediction" not in first and len(first) != 2:
             raise Mistake('{} line 1: no column "prediction" among {}; rename the column', name, ", ".join(first))
-        place = first.index("prediction") if "prediction" in first else 1 - (of_id or 0)
+        place = first.index("prediction") if "prediction" in first else 1 - (id_place or 0)
         rows = rows[1:]
     elif len(labels) > 1 and all(len(row.cells) == len(labels) and _is_distribution(row.cells) for row in rows):
         log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
         best = [max(zip(map(float, row.cells), labels, strict=True), key=lambda pair: pair[0]) for row in rows]
         return [(row.line, None, label) for row, (_, label) in zip(rows, best, strict=True)]
     elif len(first) <= 2:
-        of_id, place = 0 if len(first) == 2 else None, len(first) - 1
+        id_place, place = 0 if len(first) == 2 else None, len(first) - 1
     else:
         raise Mistake(
             "{} line {} has {} columns, but a file of predictions without a header has one "
@@ -202,13 +202,13 @@ def _read_entries(rows: Sequence[Row], name: str, labels: Sequence[str]) -> list
             rows[0].line,
             len(first),
         )
-    needed = max(place, of_id or 0) + 1
+    needed = max(place, id_place or 0) + 1
     for line, cells in rows:
         if len(cells) < needed:
             raise Mistake(
                 "{} line {} has {} columns, but {} are needed; restore the row", name, line, len(cells), needed
             )
-    return [(line, None if of_id is None else cells[of_id].strip(), cells[place].strip()) for line, cells in rows]
+    return [(line, None if id_place is None else cells[id_place].strip(), cells[place].strip()) for line, cells in rows]
 
 
 def _is_distribution(cells: Sequence[str]) -> bool:

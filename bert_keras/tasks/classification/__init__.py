@@ -4,7 +4,7 @@ from bert_keras.tasks.ability import LENGTH_OR_NULL, NAMES, SWITCH_OR_NULL, Abil
 
 # Setting that classifiers of --calibrate also have: the lowest probability of a label in a label set, by the coverage.
 LABEL_SETS = "label_set_thresholds"
-_OF_TEXTS = {"is_pair": SWITCH_OR_NULL, "doc_stride": LENGTH_OR_NULL}
+_TEXT_SETTINGS = {"is_pair": SWITCH_OR_NULL, "doc_stride": LENGTH_OR_NULL}
 _FIELDS = {"text": {"label": "Text", "rows": 3}, "text_pair": {"label": "Second text", "rows": 2}}
 
 ABILITIES = {
@@ -14,7 +14,7 @@ ABILITIES = {
         graph="classification.graph.ClassModel",
         head="classifier",
         route="classify",
-        settings={"labels": NAMES, **_OF_TEXTS},
+        settings={"labels": NAMES, **_TEXT_SETTINGS},
         purpose="assigns {texts} to one of {num_labels} classes",
         other_paths={"/predict": "labels"},
         page={
@@ -30,7 +30,7 @@ ABILITIES = {
         graph="classification.graph.ClassModel",
         head="classifier",
         route="classify",
-        settings=_OF_TEXTS,
+        settings=_TEXT_SETTINGS,
         purpose="predicts a number for {texts}",
         page={
             "title": "Rate a text",
@@ -45,7 +45,7 @@ ABILITIES = {
         graph="classification.graph.ClassModel",
         head="classifier",
         route="classify",
-        settings={"labels": NAMES, **_OF_TEXTS},
+        settings={"labels": NAMES, **_TEXT_SETTINGS},
         purpose="predicts which of {num_labels} labels apply to {texts}",
         other_paths={"/predict": "labels"},
         page={

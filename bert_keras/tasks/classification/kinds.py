@@ -14,7 +14,7 @@ from bert_keras.tasks.tables.examples import Example
 from bert_keras.tasks.tables.settings import KINDS, ColumnSettings
 
 # Settings that say where and how data are read.
-_OF_DATA = {"kind", "skip_bad_rows", "data_dir", "tfds_eval_split", "tfds_predict_split", "xnli_language"}
+_DATA_SETTINGS = {"kind", "skip_bad_rows", "data_dir", "tfds_eval_split", "tfds_predict_split", "xnli_language"}
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
 # The flags of each data source. A run has exactly one source.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
@@ -28,7 +28,7 @@ def complete_settings(settings: ClassifierSettings, stored: dict[str, Any] | Non
     Args:
         stored: the model's task.json; None if the run trains or the file is missing.
     """
-    settings = _of_one_source(settings)
+    settings = _keep_one_source(settings)
     if stored is not None:
         kind = next(name for name, task in KINDS.items() if task == stored["task"])
         if "kind" in settings.given and KINDS[settings.kind] != stored["task"]:
@@ -82,12 +82,12 @@ def _check_source(settings: ClassifierSettings) -> None:
         raise Mistake("{task_name}={} needs {data_dir}, the folder with its files", settings.task_name)
 
 
-def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
+def _keep_one_source(settings: ClassifierSettings) -> ClassifierSettings:
     """Resets the data flags of an earlier run if the command line names another source."""
-    asked = [source for source in _SOURCES if settings.given & {*source}]
-    if not asked:
+    new_sources = [source for source in _SOURCES if settings.given & {*source}]
+    if not new_sources:
         return settings
-    forgotten = [name for source in _SOURCES if source not in asked for name in source if getattr(settings, name)]
+    forgotten = [name for source in _SOURCES if source not in new_sources for name in source if getattr(settings, name)]
     if not forgotten:
         return settings
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
@@ -95,7 +95,7 @@ def _of_one_source(settings: ClassifierSettings) -> ClassifierSettings:
     # The columns of the earlier data do not apply to the new data, nor do settings that have no effect on them.
     columns = {field.name for group in (ColumnSettings, OwnLabelSettings) for field in setting_fields(group)}
     columns = columns - {"skip_bad_rows", "kind"} | {"eval_share"}
-    unused = {name for name, _ in settings.without_effect()} & _OF_DATA
+    unused = {name for name, _ in settings.without_effect()} & _DATA_SETTINGS
     return dataclasses.replace(settings, **{name: defaults[name] for name in (columns | unused) - settings.given})
 
 

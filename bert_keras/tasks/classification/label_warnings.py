@@ -40,24 +40,24 @@ def _answer(example: Example) -> str:
 
 def log_labels(train: Sequence[Example], kind: SingleLabel) -> None:
     """Logs the labels, and warns of probable mistakes."""
-    of_examples: list[Any] = [example.label for example in train]
+    example_labels: list[Any] = [example.label for example in train]
     labels, scale = kind.names, kind.scale
     if scale:
         message = (
             "the labels are numbers from %.6g to %.6g, with mean %.6g and standard deviation %.6g; the loss is in "
             "squared standard deviations, about 1 for a model that always predicts the mean"
         )
-        log.info(message, min(of_examples), max(of_examples), scale["mean"], scale["std"])
+        log.info(message, min(example_labels), max(example_labels), scale["mean"], scale["std"])
         return
     counts = kind.counts(train)
-    shown = listed([f"{label} ({counts[label]:,})" for label in labels])
-    log.info("%d labels, with their examples to train on: %s", len(labels), shown)
+    counted_labels = listed([f"{label} ({counts[label]:,})" for label in labels])
+    log.info("%d labels, with their examples to train on: %s", len(labels), counted_labels)
     unseen = [label for label in labels if not counts[label]]
     if unseen:
         log.warning("no example to train on has the label %s", listed(unseen))
     if missing := [f"{label} ({counts[label]:,})" for label in labels if is_missing(label)]:
         log.warning("labels that programs write for missing values: %s; remove their rows if they are", listed(missing))
-    if isinstance(kind, SeveralLabels) and not any(len(label) > 1 for label in of_examples):
+    if isinstance(kind, SeveralLabels) and not any(len(label) > 1 for label in example_labels):
         log.warning(
             Message(
                 "no example has more than one label; if a cell has several, name what separates them with "

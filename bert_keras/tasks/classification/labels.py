@@ -79,8 +79,8 @@ class SeveralLabels(SingleLabel):
         return label or ("",)
 
     def targets(self, examples: Sequence[Example]) -> np.ndarray:
-        of_examples: list[Any] = [example.label for example in examples]
-        return np.array([[label in of_example for label in self.names] for of_example in of_examples])
+        example_labels: list[Any] = [example.label for example in examples]
+        return np.array([[label in labels for label in self.names] for labels in example_labels])
 
     def truth(self, examples: Sequence[Example]) -> np.ndarray:
         return self.targets(examples).astype(np.int8)
@@ -106,7 +106,7 @@ class SeveralLabels(SingleLabel):
     def parts(self, num_columns: int) -> list[Any]:
         return [[column] for column in range(num_columns)]
 
-    def of_truth(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def truth_probabilities(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.where(targets, answers, 1 - answers).ravel()
 
     def confidences(self, answers: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ class SeveralLabels(SingleLabel):
         label = int(np.abs(answer - self.targets([example])[0]).argmax())
         return label, f"{self.names[label]}: ", "+.3f"
 
-    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+    def report_values(self, answers: np.ndarray) -> list[str] | list[float]:
         return [",".join(sorted(np.array(self.names)[answer >= 0.5])) for answer in answers]
 
     def summary(self, answers: np.ndarray) -> str:
@@ -193,7 +193,7 @@ class Number(SingleLabel):
     def explained(self, scores: np.ndarray, answer: np.ndarray, example: Example) -> tuple[int, str, str]:
         return 0, "", "+.3g"
 
-    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+    def report_values(self, answers: np.ndarray) -> list[str] | list[float]:
         return [float(answer) for answer in answers]
 
     def summary(self, answers: np.ndarray) -> str:
@@ -204,7 +204,9 @@ class Number(SingleLabel):
 
 
 # By name.
-LABELS: dict[str, type[SingleLabel]] = {each.kind: each for each in (SingleLabel, Number, SeveralLabels, Choice)}
+LABELS: dict[str, type[SingleLabel]] = {
+    kind_class.kind: kind_class for kind_class in (SingleLabel, Number, SeveralLabels, Choice)
+}
 
 
 def shown_label(label: Label) -> str | float:

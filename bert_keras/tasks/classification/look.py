@@ -27,7 +27,7 @@ from bert_keras.tasks.dry_run.statistics import (
     counted,
     num_words,
     numbers,
-    shown,
+    quoted,
     spread,
 )
 from bert_keras.tasks.tables.examples import Example, learn_labels
@@ -152,7 +152,7 @@ def _sequence(example: Example) -> tuple[str, ...]:
 
 
 def _shown(example: Example) -> str:
-    text = " | ".join(map(shown, example.texts))
+    text = " | ".join(map(quoted, example.texts))
     if example.label is None:
         return text
     label = ", ".join(example.label) if isinstance(example.label, tuple) else example.label

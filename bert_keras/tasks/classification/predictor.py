@@ -198,11 +198,11 @@ print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
 
     def _default_options(self) -> dict[str, Any]:
         task = self.settings["task"]
-        of_task = {
+        task_options = {
             "classification": {"top_k": None, "coverage": None},
             "multi_label": {"top_k": None, "threshold": 0.5},
         }
-        return of_task.get(task, {}) | super()._default_options()
+        return task_options.get(task, {}) | super()._default_options()
 
     def _check_options(self, options: dict[str, Any]) -> None:
         if options.get("top_k") is not None:
@@ -252,8 +252,8 @@ print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
         if why == "gradients":
             words = self._gradients(text, example, rows, label)
         elif why:
-            of_label = all_scores[:, label].tolist()
-            words = weights_of_words(hidden, of_label[:num_rows], iter(of_label[num_rows:]))
+            label_scores = all_scores[:, label].tolist()
+            words = weights_of_words(hidden, label_scores[:num_rows], iter(label_scores[num_rows:]))
         if self.settings["task"] == "regression":
             return Regression(example.text_a, example.text_b, values[0], words)
         probabilities: dict[str, float] = dict(zip(self.settings["labels"], values, strict=True))

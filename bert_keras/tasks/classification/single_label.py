@@ -119,7 +119,7 @@ class SingleLabel:
         """Returns the columns of logits that share a temperature."""
         return [slice(None)]
 
-    def of_truth(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def truth_probabilities(self, answers: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Returns the probabilities of what is true: of the label, or of each label's presence or absence."""
         return answers[targets]
 
@@ -130,7 +130,8 @@ class SingleLabel:
     def outcome(self, answers: np.ndarray, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns confidences, whether they are right, and probabilities of the truth; for each of several labels."""
         is_right = self.decide(answers) == self.truth(examples)
-        return self.confidences(answers).ravel(), is_right.ravel(), self.of_truth(answers, self.targets(examples))
+        probabilities = self.truth_probabilities(answers, self.targets(examples))
+        return self.confidences(answers).ravel(), is_right.ravel(), probabilities
 
     def errors(self, answers: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
         """Returns the number by which reports sort wrong answers, float [N]: the least confidence of an answer."""
@@ -140,7 +141,7 @@ class SingleLabel:
         """Returns the column of the scores to explain, words before the explanation, and the form of its numbers."""
         return int(scores.mean(0).argmax()), "", "+.3f"
 
-    def shown(self, answers: np.ndarray) -> list[str] | list[float]:
+    def report_values(self, answers: np.ndarray) -> list[str] | list[float]:
         """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
         return [self.names[index] for index in answers.argmax(-1)]
 
@@ -149,8 +150,8 @@ class SingleLabel:
         return self._counted(np.bincount(answers.argmax(-1)))
 
     def _counted(self, counts: np.ndarray) -> str:
-        shown = [f"{label} ({count:,})" for label, count in zip(self.names, counts.tolist(), strict=False) if count]
-        return some_of(shown, _LABELS_SHOWN, kind=" labels") or "no label at all"
+        counted = [f"{label} ({count:,})" for label, count in zip(self.names, counts.tolist(), strict=False) if count]
+        return some_of(counted, _LABELS_SHOWN, kind=" labels") or "no label at all"
 
     def class_report(self, answers: np.ndarray, examples: Sequence[Example]) -> str | None:
         """Returns the text of class_report.txt; None without classes."""

@@ -159,8 +159,8 @@ def are_confident(probabilities: np.ndarray, ids: np.ndarray) -> np.ndarray:
     thresholds = np.where(counts, sums / np.maximum(counts, 1), np.inf)
     is_at_threshold = probabilities >= np.maximum(thresholds, 2 * _TOLERANCE) - _TOLERANCE
     guesses = np.where(is_at_threshold.sum(-1) > 1, probabilities.argmax(-1), is_at_threshold.argmax(-1))
-    of_label = probabilities[np.arange(len(ids)), ids]
-    return is_at_threshold.any(-1) & (guesses != ids) & (of_label < probabilities.max(-1) - _TOLERANCE)
+    label_probabilities = probabilities[np.arange(len(ids)), ids]
+    return is_at_threshold.any(-1) & (guesses != ids) & (label_probabilities < probabilities.max(-1) - _TOLERANCE)
 
 
 def find_confused_classes(examples: Sequence[Example], suspects: Sequence[Suspect]) -> list[ConfusedClasses]:
@@ -227,6 +227,7 @@ def _nearest(vectors: np.ndarray, others: np.ndarray, number: int) -> list[list[
         cosines = vectors[start : start + _ROWS_AT_A_TIME] @ others.T
         nearest = np.argsort(-cosines, axis=-1, stable=True)[:, :number]
         found += [
-            [(int(row), float(of_text[row])) for row in rows] for rows, of_text in zip(nearest, cosines, strict=True)
+            [(int(row), float(text_cosines[row])) for row in rows]
+            for rows, text_cosines in zip(nearest, cosines, strict=True)
         ]
     return found

@@ -165,13 +165,13 @@ class Classification(Task):
 
         def nll(temperature: float, part: Any) -> float:
             answers = self.answers({"logits": logits[:, part] / temperature}, self.calibration_features)
-            return negative_log_likelihood(self.data.kind.of_truth(answers, truth[:, part]))
+            return negative_log_likelihood(self.data.kind.truth_probabilities(answers, truth[:, part]))
 
         found = [fit_temperature(functools.partial(nll, part=part), len(truth)) for part in columns]
         self._temperature = [float(f"{temperature:.6g}") for temperature in found]
         if self.data.kind.has_one:
             answers = self.answers({"logits": logits / self._temperature[0]}, self.calibration_features)
-            self._label_sets = label_set_thresholds(self.data.kind.of_truth(answers, truth))
+            self._label_sets = label_set_thresholds(self.data.kind.truth_probabilities(answers, truth))
         return np.broadcast_to(np.array(self._temperature), logits.shape[-1])
 
     def write_calibration(self, run_dir: RunDir, before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> None:

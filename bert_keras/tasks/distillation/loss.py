@@ -129,7 +129,7 @@ class DistillationLoss(Loss):
             values["soft_loss"] = _soft_losses(self._loss, outputs, targets, recipe.temperature, features)
         if not recipe.needs_layers:
             return values
-        ours, theirs = ([each["embedding_output"], *each["all_encoder_layers"]] for each in (outputs, targets))
+        ours, theirs = ([tensors["embedding_output"], *tensors["all_encoder_layers"]] for tensors in (outputs, targets))
         if recipe.hidden:
             errors = [
                 ops.mean(ops.square(self._projected(ours[i]) - _float(theirs[j])), axis=-1) for i, j in self._pairs
@@ -154,7 +154,7 @@ class DistillationLoss(Loss):
         student = _attention(self.model, layer, hidden, features)  # [B, N, T, T]
         teacher = ops.stop_gradient(_attention(self._teacher, teacher_layer, teacher_hidden, features))
         if student.shape[1] != teacher.shape[1]:
-            student, teacher = (ops.mean(each, axis=1, keepdims=True) for each in (student, teacher))
+            student, teacher = (ops.mean(heads, axis=1, keepdims=True) for heads in (student, teacher))
         ratios = ops.log(teacher + _EPSILON) - ops.log(student + _EPSILON)
         return ops.mean(ops.sum(teacher * ratios, axis=-1), axis=1)
 

@@ -110,7 +110,8 @@ def open_teacher(
     files.check(may_be_export=True)
     ours, theirs = student.tokenizer, files.tokenizer
     check_same_input(path, files.config, theirs.vocab, ours.vocab, student.vocab_file, settings.max_seq_length)
-    casing = [(each.basic_tokenizer.do_lower_case, each.basic_tokenizer.strip_accents) for each in (ours, theirs)]
+    basic_tokenizers = (ours.basic_tokenizer, theirs.basic_tokenizer)
+    casing = [(tokenizer.do_lower_case, tokenizer.strip_accents) for tokenizer in basic_tokenizers]
     if casing[0] != casing[1]:
         raise Mistake(
             "{teacher}={} has do_lower_case={} and strip_accents={}, and the student {} and {}, but both "

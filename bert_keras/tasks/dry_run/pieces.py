@@ -31,12 +31,12 @@ def add_pieces(
     """Adds the lengths of texts, or pairs, in word pieces, and how many of them do not fit; of many, from a sample."""
     if tokenizer is None or not texts:
         return
-    mean = sum(len(text) for of_example in texts for text in of_example) / len(texts)
+    mean = sum(len(text) for example_texts in texts for text in example_texts) / len(texts)
     sample = texts[:: max(1, round(len(texts) * mean / _CHARACTERS))]
-    counts = [sum(len(tokenizer.tokenize(text)) for text in of_example) for of_example in sample]
+    counts = [sum(len(tokenizer.tokenize(text)) for text in example_texts) for example_texts in sample]
     room = max_seq_length - 1 - len(sample[0])  # [CLS], and [SEP] after each text
-    of_sample = f", of {len(sample):,} texts" if len(sample) < len(texts) else ""
+    sample_note = f", of {len(sample):,} texts" if len(sample) < len(texts) else ""
     share = sum(count > room for count in counts) / len(counts)
     fit = f"{100 * share:.1f} % have more than the {room:,} that fit" if share else f"all fit, with up to {room:,},"
     text = "{}{}; {} into {max_seq_length}={}"
-    found.add("word pieces", Message(text, spread(counts), of_sample, fit, max_seq_length))
+    found.add("word pieces", Message(text, spread(counts), sample_note, fit, max_seq_length))

@@ -31,8 +31,8 @@ class Texts:
 
     def __init__(self, path: str, placed: Sequence[Placed]) -> None:
         self.name = paths.name(path)
-        self.keys = [each.key for each in placed]
-        self.sources = [each.place.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for each in placed]
+        self.keys = [example.key for example in placed]
+        self.sources = [example.place.removeprefix(f"{path} ").removeprefix(f"{self.name} ") for example in placed]
 
 
 def num_words(text: str) -> int:
@@ -62,11 +62,11 @@ def counted(counts: Mapping[str, int]) -> str:
 
 def numbers(values: Sequence[float]) -> str:
     """Returns the range, the mean and the spread of numbers."""
-    of_all = np.array(values, np.float64)
-    return f"{of_all.min():.6g} to {of_all.max():.6g}, mean {of_all.mean():.4g}, standard deviation {of_all.std():.4g}"
+    array = np.array(values, np.float64)
+    return f"{array.min():.6g} to {array.max():.6g}, mean {array.mean():.4g}, standard deviation {array.std():.4g}"
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Returns a text in quotes and on one line; a long one is cut."""
     line = " ".join(text.split())
     return f'"{shortened(line, _LONGEST_SHOWN)}"'

@@ -92,8 +92,8 @@ class FewShot(Classification):
         if names and (pair := next((example for example in read if example.text_b is not None), None)):
             message = "{class_names} are single texts, but {} has a pair; leave them out, or name one {text_column}"
             raise Mistake(message, pair.source)
-        of_names = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]
-        self.examples = [*(self.data.train or ()), *of_names]
+        class_texts = [Example(name, name.replace("_", " "), label=name, source=f"the class {name}") for name in names]
+        self.examples = [*(self.data.train or ()), *class_texts]
         self.num_train_examples = len(self.examples)
 
     def remedies(self, settings: Any) -> list[Message]:
@@ -126,8 +126,8 @@ class FewShotRun(FineTuning):
         weights = weights_by_name(network.model)
         encoder = vectors_of(network.model, self.strategy, settings.eval_batch_size, self._is_trimmed)
         vectors = last(encoder.outputs(task.train_features))["vectors"]
-        labels, of_classes = task.train_features["label_ids"], task.class_weights
-        kernel, bias = fit_head(vectors, labels, None if of_classes is None else np.array(of_classes)[labels])
+        labels, class_weights = task.train_features["label_ids"], task.class_weights
+        kernel, bias = fit_head(vectors, labels, None if class_weights is None else np.array(class_weights)[labels])
         weights["output_weights"].assign(kernel)
         weights["output_bias"].assign(bias)
         log.info("the head is fitted to the vectors of %s examples", f"{len(labels):,}")
@@ -163,8 +163,8 @@ class FewShotRun(FineTuning):
         step = length_step(features["input_ids"].shape[-1], is_compiled(settings))
 
         def batches(start: int) -> Iterable:
-            of_run = in_parts(batches_of(features, rows[start:], self._is_trimmed, step), num_devices)
-            return distribute(self.strategy, of_run, is_endless=True)
+            parts = in_parts(batches_of(features, rows[start:], self._is_trimmed, step), num_devices)
+            return distribute(self.strategy, parts, is_endless=True)
 
         hooks = Hooks(
             run_dir, steps, self.task.num_train_examples, self.console, Workers(self.strategy), callbacks=self.callbacks

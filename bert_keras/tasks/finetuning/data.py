@@ -32,7 +32,7 @@ def warn_of_trained_data(settings: Mapping[str, Any], texts: Mapping[str, Sequen
                 name_of(eval_file),
             )
         )
-    elif shared := find_shared((each.key for each in evaluated), (each.key for each in train)):
+    elif shared := find_shared((text.key for text in evaluated), (text.key for text in train)):
         log.warning(
             "texts to evaluate on that the training data also have: %s of %s, such as %s (the same as %s); "
             "the metrics are too good, so take these texts out of one of the two",

@@ -19,7 +19,7 @@ from bert_keras.runs.run_dir import RunDir
 from bert_keras.settings.fields import setting_fields
 from bert_keras.settings.groups import FineTuningSettings, TeacherSettings
 from bert_keras.tasks.finetuning.sweep import list_tries
-from bert_keras.tasks.finetuning.task import OF_TRAINED_ENCODERS, Task
+from bert_keras.tasks.finetuning.task import ENCODER_TRAINING_SETTINGS, Task
 from bert_keras.tasks.tables.settings import KINDS
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def without_effect(task: Task, opened: Opened) -> dict[str, str | Message]:
     if opened.teacher and opened.teacher.cannot_pack:
         reasons.setdefault("pack", opened.teacher.cannot_pack)
     if any("bert/encoder/".startswith(prefix) for prefix in task.frozen):
-        for name in OF_TRAINED_ENCODERS:
+        for name in ENCODER_TRAINING_SETTINGS:
             reasons.setdefault(name, "this task leaves the encoder as it is")
     elif settings.freeze_layers == num_layers:
         if not task.has_head:

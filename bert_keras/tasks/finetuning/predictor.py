@@ -166,11 +166,11 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
 
     def _report(self, counts: Counts) -> None:
         if counts["windows"]:
-            told = "texts longer than %d tokens were read through windows: %d of %d"
-            log.info(told, self.max_seq_length, counts["windows"], counts["texts"])
+            message = "texts longer than %d tokens were read through windows: %d of %d"
+            log.info(message, self.max_seq_length, counts["windows"], counts["texts"])
         if counts["cut"]:
-            told = "%s longer than the model takes (%s=%d) lost their ends: %d"
-            log.warning(told, self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"])
+            message = "%s longer than the model takes (%s=%d) lost their ends: %d"
+            log.warning(message, self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"])
 
     def _check_text(self, text: str, source: str, what: str = "text") -> None:
         """Checks that a value is a text within the limits and is not blank."""
@@ -276,11 +276,11 @@ class TextsScorer(FineTunedPredictor[Texts, Answer]):
         is_pair = isinstance(question, tuple | list) and len(question) == 2
         if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < LISTS[self.names[2]]:
             raise Mistake("{} is {}, but {} are needed", source, shown(question), self.needed)
-        (text, others), (name, of_other, of_others) = question, self.names
+        (text, others), (name, other_name, others_name) = question, self.names
         self._check_text(text, source, name)
-        self.limits.check("max_sequences", len(others), source, of_others)
+        self.limits.check("max_sequences", len(others), source, others_name)
         for number, other in enumerate(others, 1):
-            self._check_text(other, source, f"{of_other} {number}")
+            self._check_text(other, source, f"{other_name} {number}")
         return text, list(others)
 
     def _features(self, example: Texts, counts: Counts, options: dict[str, Any]) -> Arrays:

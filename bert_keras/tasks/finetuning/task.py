@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # --help does not need it
 _ERRORS = ("mae", "rmse")
 
 # Settings that change nothing if training leaves the encoder as it is.
-OF_TRAINED_ENCODERS = ("freeze_layers", "layer_decay", "lora_rank", "recompute")
+ENCODER_TRAINING_SETTINGS = ("freeze_layers", "layer_decay", "lora_rank", "recompute")
 
 
 class Task:

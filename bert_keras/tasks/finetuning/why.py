@@ -61,8 +61,8 @@ def seen_words(texts: Mapping[str, str], rows: Iterable[Iterable[Token]]) -> lis
             if token.text in texts:
                 places.setdefault((token.text, token.word), {}).setdefault(row, []).append(position)
     found = [
-        SeenWord(WordWeight(texts[name][start:end], start, end, 0.0, name), of_word)
-        for (name, (start, end)), of_word in places.items()
+        SeenWord(WordWeight(texts[name][start:end], start, end, 0.0, name), word_places)
+        for (name, (start, end)), word_places in places.items()
     ]
     order = list(texts)
     return sorted(found, key=lambda seen: (order.index(seen.word.field), seen.word.start))
@@ -104,8 +104,8 @@ def gradients_of_words(
         places = [word.places.get(row, []) for word in words]
         masked = np.array(question.input_ids)
         masked[[position for positions in places for position in positions]] = mask_id
-        of_tokens = gradients.of_tokens(question, masked, len(questions) - row - 1)
-        weights += [of_tokens[positions].sum() for positions in places]
+        attributions = gradients.attributions(question, masked, len(questions) - row - 1)
+        weights += [attributions[positions].sum() for positions in places]
     return weighed(words, (weights / len(questions)).tolist())
 
 
@@ -123,7 +123,7 @@ class IntegratedGradients:
         self._model, self._network, self._label, self._check_budget = model, network, label, check_budget
         self._num_computed = 0
 
-    def of_tokens(self, question: Question, baseline_ids: np.ndarray, num_left: int) -> np.ndarray:
+    def attributions(self, question: Question, baseline_ids: np.ndarray, num_left: int) -> np.ndarray:
         """Returns the part of each token in the difference of a logit between a sequence and a baseline, float [T].
 
         num_left is the number of sequences of the text that come after this one.
@@ -142,11 +142,11 @@ class IntegratedGradients:
             parts = self._integral(question, baseline, vectors, num_points)
             if abs(parts.sum() - difference) <= max(_LARGEST_ERROR * abs(difference), _LEAST_ERROR):
                 return parts
-        told = (
+        message = (
             "the gradients of the words add up to %.4g instead of %.4g, so they are not exact; why=true does not have "
             "this"
         )
-        log.warning(told, parts.sum(), difference)
+        log.warning(message, parts.sum(), difference)
         return parts
 
     def _integral(self, question: Question, baseline: tf.Tensor, vectors: tf.Tensor, num_points: int) -> np.ndarray:
@@ -161,8 +161,8 @@ class IntegratedGradients:
                 logits = self._logit(question, between)
                 gradients = tape.gradient(logits, between)
             self._num_computed += len(shares)
-            of_points = tf.constant(weights[first : first + size] / 2, vectors.dtype)
-            total += tf.einsum("b,bte->te", of_points, gradients)
+            point_weights = tf.constant(weights[first : first + size] / 2, vectors.dtype)
+            total += tf.einsum("b,bte->te", point_weights, gradients)
         return tf.reduce_sum(total * (vectors - baseline), axis=-1).numpy()
 
     def _logit(self, question: Question, word_vectors: tf.Tensor) -> tf.Tensor:

@@ -12,9 +12,9 @@ class ListModel(TextModel):
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         text, several = texts.values()
         num_rows, num_texts = tf.unstack(tf.shape(several))
-        name, of_several = texts
-        least = LISTS[of_several]
-        message = f"each {name} needs {least} or more {of_several}"
+        name, several_name = texts
+        least = LISTS[several_name]
+        message = f"each {name} needs {least} or more {several_name}"
         with tf.control_dependencies([tf.debugging.assert_greater_equal(num_texts, least, message)]):
             several = tf.identity(several)
         rows = tf.repeat(tf.range(num_rows), num_texts)

@@ -117,16 +117,16 @@ class FillMask(PretrainedPredictor[str, FilledText]):
             raise Mistake("{candidates} is {}, but a list of one word or more is needed", shown(candidates))
         for word in words:
             self.limits.check_text(word, Setting("candidates"))
-            of_word = [vocab[word]] if word in vocab else self.tokenizer.encode(word)
-            if len(of_word) != 1 or (of_word == [vocab[UNKNOWN]] and word != UNKNOWN):
-                tokens = " ".join(self.tokenizer.convert_ids_to_tokens(of_word)) or "no token"
+            word_ids = [vocab[word]] if word in vocab else self.tokenizer.encode(word)
+            if len(word_ids) != 1 or (word_ids == [vocab[UNKNOWN]] and word != UNKNOWN):
+                tokens = " ".join(self.tokenizer.convert_ids_to_tokens(word_ids)) or "no token"
                 raise Mistake(
                     '{candidates} has "{}", which the tokenizer turns into {}; a [MASK] is one token, so give words '
                     "that the vocabulary has",
                     word,
                     tokens,
                 )
-            ids += of_word
+            ids += word_ids
         return list(dict.fromkeys(ids))
 
     def _encode(self, text: str, source: str) -> list[int]:

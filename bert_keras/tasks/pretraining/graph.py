@@ -69,8 +69,8 @@ class ReplacedTokensModel(TextModel):
     def expected(self, answer: Any) -> dict[str, Any]:
         return {
             "num_tokens": len(answer.tokens),
-            "tokens": [each.token for each in answer.tokens],
-            "probabilities": [each.probability for each in answer.tokens],
+            "tokens": [replacement.token for replacement in answer.tokens],
+            "probabilities": [replacement.probability for replacement in answer.tokens],
         }
 
     def _answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -133,8 +133,8 @@ def longest_learned(settings: PretrainingSettings, config: BertConfig) -> int:
     if not settings.init_checkpoint:
         return settings.max_seq_length
     start = ModelFolder(settings.init_checkpoint)
-    of_start, _ = longest_sequence(config, start.settings_of_run, start.tokenizer_files.longest)
-    return max(of_start, settings.max_seq_length)
+    start_length, _ = longest_sequence(config, start.settings_of_run, start.tokenizer_files.longest)
+    return max(start_length, settings.max_seq_length)
 
 
 def _vocabulary_file_of(model: str | None) -> str | None:
@@ -162,14 +162,14 @@ def _check_generator(settings: PretrainingSettings, config: BertConfig) -> None:
             "{masked_lm_loss_weight}=0 and {replaced_token_loss_weight}=0 leave nothing to learn; give a weight above 0"
         )
     try:
-        of_generator = generator_config(config, settings.generator_size)
+        generator = generator_config(config, settings.generator_size)
     except Mistake as error:
         raise Mistake("{generator_size}: {}; give another size, such as 0.25", error) from None
     log.info(
         "generator: %d layers, width %d, %d attention heads",
-        of_generator.num_hidden_layers,
-        of_generator.hidden_size,
-        of_generator.num_attention_heads,
+        generator.num_hidden_layers,
+        generator.hidden_size,
+        generator.num_attention_heads,
     )
 
 

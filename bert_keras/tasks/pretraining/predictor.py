@@ -145,7 +145,9 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
         with weights_to_load():
             model = self._shared or self.network_class(self.config)
         called, prefixes = _HEADS[str(self.head)]
-        others = tuple(prefix for head, (_, of_head) in _HEADS.items() if head != self.head for prefix in of_head)
+        others = tuple(
+            prefix for head, (_, head_prefixes) in _HEADS.items() if head != self.head for prefix in head_prefixes
+        )
         needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
         missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]
         if missing:
@@ -162,8 +164,8 @@ class PretrainedPredictor(TaskPredictor[Text, Answer]):
         biases = [weight for name, weight in needed.items() if name.startswith(prefixes) and name.endswith("bias")]
         # They start at 0, and the first step of training changes them.
         if not any(np.any(keras.ops.convert_to_numpy(bias)) for bias in biases):
-            told = "the %s of %s was never trained (its biases are 0), so its answers are random: pre-train its task"
-            log.warning(told, called, checkpoint.prefix)
+            message = "the %s of %s was never trained (its biases are 0), so its answers are random: pre-train its task"
+            log.warning(message, called, checkpoint.prefix)
         return model
 
     def _open_network(self) -> ExportedNetwork:
@@ -235,10 +237,10 @@ def fit_pair(
 
 
 def _tell_length(num_tokens: int, room: int, long: str, source: str, consequence: str) -> None:
-    told = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
+    message = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
     if long == "error":
-        raise Mistake("{}; make it shorter{}", told, Remedy(", or choose {long}=truncate or {long}=window"))
+        raise Mistake("{}; make it shorter{}", message, Remedy(", or choose {long}=truncate or {long}=window"))
     if long == "truncate":
-        log.warning("%s; %s", told, consequence)
+        log.warning("%s; %s", message, consequence)
     else:
-        log.info("%s; it is read through windows", told)
+        log.info("%s; it is read through windows", message)

@@ -29,7 +29,8 @@ class ReplacedTokens:
     tokens: list[TokenReplacement]
 
     def readable(self) -> str:
-        return "\n".join([self.text, *(f"  {each.probability:.4f}  {each.token}" for each in self.tokens)])
+        lines = [f"  {replacement.probability:.4f}  {replacement.token}" for replacement in self.tokens]
+        return "\n".join([self.text, *lines])
 
 
 class ReplacedTokenFinder(PretrainedPredictor[str, ReplacedTokens]):
@@ -74,4 +75,4 @@ for token, score in list(zip(rows[0].tokens, scores.tolist()))[1:-1]:
     def _answer(self, text: str, ids: list[int], found: Found) -> ReplacedTokens:
         probabilities = [float(value) for count, (row,) in found for value in row[:count]]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
-        return ReplacedTokens(text, [TokenReplacement(*each) for each in zip(tokens, probabilities, strict=True)])
+        return ReplacedTokens(text, [TokenReplacement(*pair) for pair in zip(tokens, probabilities, strict=True)])

@@ -116,10 +116,10 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
         mask_id = self.tokenizer.vocab[MASK]
         for place, (id_, end) in enumerate(zip(ids, ends, strict=True)):
             start = self._window_start(place, len(ids))
-            of_window = ids[start : start + self.room]
+            window_ids = ids[start : start + self.room]
             num_masked = min(end - start, self.room) - (place - start)
-            of_window[place - start : place - start + num_masked] = [mask_id] * num_masked
-            input_ids, segment_ids = self._surround(of_window)
+            window_ids[place - start : place - start + num_masked] = [mask_id] * num_masked
+            input_ids, segment_ids = self._surround(window_ids)
             position = 1 + place - start
             yield Question(input_ids, segment_ids, [position], [id_])
 

@@ -67,8 +67,8 @@ class SpanModel(TextModel):
             is_impossible = ~has_span
         codes, row_splits = code_points(texts["context"])
         start, end = (
-            tf.where(is_impossible, 0, tf.gather(of_pieces, tf.maximum(place - first, 0), batch_dims=1))
-            for of_pieces, place in zip((starts, ends), places, strict=True)
+            tf.where(is_impossible, 0, tf.gather(offsets, tf.maximum(place - first, 0), batch_dims=1))
+            for offsets, place in zip((starts, ends), places, strict=True)
         )
         return {
             "answer": cut_out(codes, row_splits[:-1] + start, row_splits[:-1] + end),
@@ -90,20 +90,20 @@ class SpanModel(TextModel):
         """
         questions = self.tokenizer.tokenize(texts["question"])
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts["context"])
-        asked = questions[:, : self.settings["max_query_length"]]
-        num_asked, num_pieces = asked.row_lengths(), ids.row_lengths()
-        lengths = tf.minimum(num_pieces, self.max_seq_length - 3 - num_asked)
+        question_ids = questions[:, : self.settings["max_query_length"]]
+        question_lengths, num_pieces = question_ids.row_lengths(), ids.row_lengths()
+        lengths = tf.minimum(num_pieces, self.max_seq_length - 3 - question_lengths)
         shape = [None, self.max_seq_length]
-        shown = tf.RaggedTensor.from_tensor(ids.to_tensor(shape=shape), lengths)
-        features, _ = self._pack(asked, shown)
+        context_ids = tf.RaggedTensor.from_tensor(ids.to_tensor(shape=shape), lengths)
+        features, _ = self._pack(question_ids, context_ids)
         # Pad to full length: as in the original BERT, padding competes for the n best starts and ends.
         features = {
             name: tf.pad(values, [[0, 0], [0, self.max_seq_length - tf.shape(values)[1]]])
             for name, values in features.items()
         }
-        is_cut = (questions.row_lengths() > num_asked) | (num_pieces > lengths)
+        is_cut = (questions.row_lengths() > question_lengths) | (num_pieces > lengths)
         places = (starts.to_tensor(shape=shape), ends.to_tensor(shape=shape))
-        return features, tf.cast(num_asked, tf.int32) + 2, tf.cast(lengths, tf.int32), *places, is_cut
+        return features, tf.cast(question_lengths, tf.int32) + 2, tf.cast(lengths, tf.int32), *places, is_cut
 
     def _best_spans(
         self, start_logits: tf.Tensor, end_logits: tf.Tensor, first: tf.Tensor, lengths: tf.Tensor, null: tf.Tensor

@@ -13,7 +13,7 @@ from bert_keras.tasks.dry_run.statistics import (
     add_examples,
     add_shared_texts,
     num_words,
-    shown,
+    quoted,
     spread,
 )
 from bert_keras.tasks.question_answering.metrics import questions_of
@@ -72,10 +72,10 @@ def _read(found: Findings, settings: SquadSettings, is_whole: bool, read: dict[s
 
 
 def _describe(found: Findings, examples: Sequence[SquadExample], answers: Sequence[str]) -> Texts:
-    placed = [(f'question "{each.question_id}"', (each.question, each.passage.text)) for each in examples]
+    placed = [(f'question "{example.question_id}"', (example.question, example.passage.text)) for example in examples]
     texts = Texts(found.path, [Placed(key_of(pair), place) for place, pair in placed])
     pairs = zip(answers[:3], examples, strict=False)
-    first = (f"{shown(answer) if answer else 'no answer'}: {shown(example.question)}" for answer, example in pairs)
+    first = (f"{quoted(answer) if answer else 'no answer'}: {quoted(example.question)}" for answer, example in pairs)
     add_examples(found, first, len(examples), "questions")
     num_answered = sum(map(bool, answers))
     found.add(

@@ -246,8 +246,8 @@ def _finite_odds(ids: Iterable[str], na_probs: Mapping[str, float]) -> np.ndarra
         value = na_probs.get(id_, math.nan)
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
-            told = "missing" if id_ not in na_probs else str(value) if is_number else shortened(repr(value))
-            raise Mistake("the na_prob of question {} is {}, but has to be a finite number", id_, told)
+            description = "missing" if id_ not in na_probs else str(value) if is_number else shortened(repr(value))
+            raise Mistake("the na_prob of question {} is {}, but has to be a finite number", id_, description)
     return np.array([na_probs[id_] for id_ in ids], np.float64)
 
 

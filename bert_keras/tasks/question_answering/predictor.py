@@ -167,8 +167,8 @@ print({answer})"""
         # Shorter than the features only if no padding can be chosen.
         length = max((len(start) for _, (start, _) in found), default=self.max_seq_length)
         logits = np.zeros((len(found), 2, length), np.float32)
-        for row, (_, of_row) in zip(logits, found, strict=True):
-            row[:, : len(of_row[0])] = of_row
+        for row, (_, row_logits) in zip(logits, found, strict=True):
+            row[:, : len(row_logits[0])] = row_logits
         start_logits, end_logits = logits[:num_rows].swapaxes(0, 1)  # [W, T]
         settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS if name in self.settings})
         if threshold is not None:

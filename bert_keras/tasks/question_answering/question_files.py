@@ -37,7 +37,7 @@ _SHAPE = (
     '{"context": ..., "question": ..., "answers": ...}'
 )
 _NEEDED = "give a file of questions, such as SQuAD's JSON"
-_OF_ANSWERS = (*ANSWERS_NAMES, *ANSWER_NAMES, *START_NAMES, "is_impossible")
+_ANSWER_FIELDS = (*ANSWERS_NAMES, *ANSWER_NAMES, *START_NAMES, "is_impossible")
 _WHOLE = re.compile(r"\d{1,15}(\.0*)?")
 _TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
@@ -93,10 +93,10 @@ def _rows_of(path: str) -> tuple[str, Iterator[tuple[str, dict[str, Any]]]]:
         )
     rows = without_bad_rows(table.name, checked_rows(table))
     places = ((f"{path} {table.place(row.line)}", zip(table.names, row.cells, strict=True)) for row in rows)
-    return path, ((place, {name: _of_cell(name, cell, place) for name, cell in cells}) for place, cells in places)
+    return path, ((place, {name: _read_cell(name, cell, place) for name, cell in cells}) for place, cells in places)
 
 
-def _of_cell(name: str, cell: str, place: str) -> Any:
+def _read_cell(name: str, cell: str, place: str) -> Any:
     """Returns the value of a cell: answers are JSON or Python; without a place or a truth value, it is missing."""
     if folded(name) in START_NAMES or folded(name) == "is_impossible":
         return cell.strip() or None
@@ -115,7 +115,7 @@ def _question_of(row: Mapping[str, Any], place: str, number: int) -> tuple[str, 
         if not isinstance(text, str):
             raise Mistake('{} has no text "{}"; every question needs it', place, name)
     id_ = _first(row, ID_NAMES)
-    question = {folded(key): value for key, value in row.items() if folded(key) in _OF_ANSWERS}
+    question = {folded(key): value for key, value in row.items() if folded(key) in _ANSWER_FIELDS}
     if question.get("is_impossible", 0) is None:
         del question["is_impossible"]
     question |= {"id": str(number) if id_ is None else id_, "question": texts["question"], "is_complete": True}

@@ -113,16 +113,16 @@ def make_features(
         num_cut += len(question) > max_query_length
         passage = example.passage.tokens(tokenizer)  # the questions about a passage share the object
         windows.append(_Windows(index, question[:max_query_length], passage, max_seq_length, doc_stride))
-    num_windows = [len(of_example.starts) for of_example in windows]
+    num_windows = [len(window_set.starts) for window_set in windows]
     features = _empty_features(sum(num_windows), max_seq_length, is_training)
     row, num_outside = 0, 0
-    for example, of_example in zip(examples, windows, strict=True):
-        rows = slice(row, row + len(of_example.starts))
-        of_rows = {name: values[rows] for name, values in features.items()}
-        of_example.fill(of_rows, tokenizer.vocab)
+    for example, window_set in zip(examples, windows, strict=True):
+        rows = slice(row, row + len(window_set.starts))
+        window_features = {name: values[rows] for name, values in features.items()}
+        window_set.fill(window_features, tokenizer.vocab)
         if is_training:
-            of_rows["is_impossible"][:] = example.is_impossible
-            num_outside += of_example.label(of_rows, gold_span(example, of_example.passage, tokenizer))
+            window_features["is_impossible"][:] = example.is_impossible
+            num_outside += window_set.label(window_features, gold_span(example, window_set.passage, tokenizer))
         row = rows.stop
     if counts is None:
         cut = f"{num_cut} questions are cut to {max_query_length} tokens" if num_cut else ""

@@ -123,8 +123,8 @@ def report_unanswered(answers: Sequence[Answer]) -> None:
     """Logs how many questions of a file have no span to answer with."""
     without = [answer for answer in answers if answer.best is None]
     if without:
-        shown = '"empty", as in the original BERT' if without[0].text else '""'
-        log.warning("%d of %d questions have no valid span; their answer is %s", len(without), len(answers), shown)
+        substitute = '"empty", as in the original BERT' if without[0].text else '""'
+        log.warning("%d of %d questions have no valid span; their answer is %s", len(without), len(answers), substitute)
 
 
 def answer_files(answers: Sequence[Answer]) -> dict[str, str]:

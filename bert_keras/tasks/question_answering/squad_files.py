@@ -95,16 +95,16 @@ def make_examples(
     if examples and not any(example.passage.words for example in examples):
         raise Mistake("{}: no context contains a word; give a file with texts", path)
     if misplaced:
-        shown = ", ".join(misplaced[:5]) + (", ..." if len(misplaced) > 5 else "")
+        misplaced_ids = ", ".join(misplaced[:5]) + (", ..." if len(misplaced) > 5 else "")
         if not examples:
             raise Mistake(
                 "{}: no answer is at its answer_start ({}), so no question is left to train on; "
                 "answer_start counts the characters of the context from 0",
                 path,
-                shown,
+                misplaced_ids,
             )
         count = f"{len(misplaced)} of {len(misplaced) + len(examples)} questions are left out"
-        log.warning("%s: %s, because their answer is not at its answer_start: %s", path, count, shown)
+        log.warning("%s: %s, because their answer is not at its answer_start: %s", path, count, misplaced_ids)
     return examples
 
 

@@ -95,8 +95,8 @@ class QuestionAnswering(Task):
         # Of a model of another library; a model that is trained here gets the rule of the original BERT.
         has_all = not settings.do_train and bool((files.task or {}).get("use_all_places"))
         names = {field.name for field in dataclasses.fields(AnswerSettings)} - {"use_all_places"}
-        of_flags = {name: getattr(settings, name) for name in names}
-        self._answers = AnswerSettings(**of_flags, use_all_places=has_all)
+        values = {name: getattr(settings, name) for name in names}
+        self._answers = AnswerSettings(**values, use_all_places=has_all)
         self._is_threshold_given = is_threshold_given
         self._language = settings.answer_language
         self._is_evaluated = is_evaluated or settings.evaluation_data() is not None

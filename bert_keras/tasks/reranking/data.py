@@ -127,8 +127,8 @@ def read_queries(path: str, settings: RerankerSettings, has_relevance: bool = Tr
     num_texts = sum(map(len, queries.values()))
     log.info("%s: %s with %s", path, several(len(queries), "queries"), several(num_texts, "texts"))
     if num_changed:
-        told = "%s: rows whose text has another score in another row, of which the highest counts: %d"
-        log.warning(told, path, num_changed)
+        message = "%s: rows whose text has another score in another row, of which the highest counts: %d"
+        log.warning(message, path, num_changed)
     places: dict[str, str] = {}
     for row, (_, place) in zip(found.rows, found.placed, strict=True):
         places.setdefault(row[0], place)

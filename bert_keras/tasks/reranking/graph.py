@@ -15,7 +15,7 @@ class RankModel(ListModel):
     """
 
     def expected(self, answer: Any) -> dict[str, Any]:
-        return {"scores": [each.score for each in sorted(answer.texts, key=lambda text: text.index)]}
+        return {"scores": [text.score for text in sorted(answer.texts, key=lambda text: text.index)]}
 
     def _read_out(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"scores": tf.nn.sigmoid(logits) if self.settings["activation"] == "sigmoid" else logits}

@@ -4,7 +4,7 @@ import itertools
 
 from bert_keras.tasks.dry_run.findings import Findings
 from bert_keras.tasks.dry_run.pieces import add_pieces, open_tokenizer
-from bert_keras.tasks.dry_run.statistics import Texts, add_examples, look_at_files, num_words, shown, spread
+from bert_keras.tasks.dry_run.statistics import Texts, add_examples, look_at_files, num_words, quoted, spread
 from bert_keras.tasks.reranking.data import Queries, check_queries, read_queries, split_queries
 from bert_keras.tasks.reranking.settings import RerankerSettings
 
@@ -29,7 +29,7 @@ def _split(settings: RerankerSettings, files: dict[str, Queries]) -> None:
 def _describe(found: Findings, queries: Queries, settings: RerankerSettings) -> Texts:
     names, texts, has_relevance = [*queries.texts], Texts(found.path, queries.placed), found.setting != "predict_file"
     first = (
-        f"{f'{value:g}: ' * has_relevance}{shown(query)} | {shown(text)}"
+        f"{f'{value:g}: ' * has_relevance}{quoted(query)} | {quoted(text)}"
         for query in names
         for text, value in queries.texts[query].items()
     )

@@ -21,14 +21,14 @@ def mine_negatives(queries: Queries, vectors: Vectorizer, count: int) -> Queries
 
     A text that has the words of one of the query's own texts, or of the query, is never added.
     """
-    texts = list(dict.fromkeys(text for of_query in queries.texts.values() for text in of_query))
+    texts = list(dict.fromkeys(text for query_texts in queries.texts.values() for text in query_texts))
     words = [_words(text) for text in texts]
     found = dict(queries.texts)
-    of_texts, of_queries = _unit(vectors, texts), _unit(vectors, list(found))
+    text_vectors, query_vectors = _unit(vectors, texts), _unit(vectors, list(found))
     step = max(1, _SCORES_AT_A_TIME // len(texts))
     num_added = 0
     for start in range(0, len(found), step):
-        scores = of_queries[start : start + step] @ of_texts.T
+        scores = query_vectors[start : start + step] @ text_vectors.T
         for query, row in zip(list(found)[start : start + step], scores, strict=True):
             own = {_words(text) for text in found[query]} | {_words(query)}
             added: dict[str, float] = {}

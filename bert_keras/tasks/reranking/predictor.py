@@ -37,7 +37,7 @@ class Ranking:
     texts: list[RankedText]
 
     def readable(self) -> str:
-        return "\n".join([self.query, *(f"  {each.score:.4f}  {each.text}" for each in self.texts)])
+        return "\n".join([self.query, *(f"  {ranked.score:.4f}  {ranked.text}" for ranked in self.texts)])
 
 
 class Reranker(TextsScorer[Ranking]):

@@ -52,8 +52,8 @@ class Reranking(Task):
         self.metric = settings.metric or RANKING_METRICS[0]
         if self.metric not in RANKING_METRICS:
             raise Mistake("{metric}={} is not one of the metrics of such data: {}", self.metric, [*RANKING_METRICS])
-        of_model = {"sigmoid": "bce", "identity": "listwise"}
-        self._loss = of_model[stored["activation"]] if stored else settings.rerank_loss
+        losses = {"sigmoid": "bce", "identity": "listwise"}
+        self._loss = losses[stored["activation"]] if stored else settings.rerank_loss
         if self._loss == "listwise":
             self.no_effect = {
                 "pack": "the texts of a query are rows that are compared with each other",

@@ -129,17 +129,17 @@ def without_names(
             text += "; it is for all files, so if others name their columns, write these names into a first row instead"
         return Mistake(text, *intro, header.reason, Given({"has_header": "false", **guess}), candidates)
     rows = [row.cells for row in (table.header, *table.first_rows[:1]) if isinstance(row, Row)]
-    shown = [", ".join(f'"{shortened(cell.strip())}"' for cell in row) for row in rows]
+    quoted_rows = [", ".join(f'"{shortened(cell.strip())}"' for cell in row) for row in rows]
     if len(rows) > 1 and names_columns([cell.strip() for cell in rows[1]], None):
-        return Mistake("{}: row 2 names the columns ({}); remove row 1 ({})", table.path, *reversed(shown))
+        return Mistake("{}: row 2 names the columns ({}); remove row 1 ({})", table.path, *reversed(quoted_rows))
     if rows and rows[0][0].startswith("__label__"):
         text = "{}: lines such as {} are those of fastText; put a tab between label and text, and give {}"
         given = {"has_header": "false", "text_column": "1", "label_column": "0"}
-        return Mistake(text, table.path, shown[0], Given(given))
+        return Mistake(text, table.path, quoted_rows[0], Given(given))
     return Mistake(
         "{}: {}it is unclear whether the first row names the columns ({}); if it does, give {}; if it is data, give "
         "{}{}",
-        *(*intro, "; ".join(f"row {number} is {row}" for number, row in enumerate(shown, 1))),
+        *(*intro, "; ".join(f"row {number} is {row}" for number, row in enumerate(quoted_rows, 1))),
         *(Given({"has_header": "true", **guess}), Given({"has_header": "false", **guess}), candidates),
     )
 
@@ -195,11 +195,11 @@ def read_table(table: Table, columns: Columns, header: Header) -> tuple[dict[str
         if not name.isdecimal() and names.count(name) > 1:
             raise Mistake('{} has more than one column "{}"; rename all but one of them', path, name)
     if not header.is_given and (header.answer == NO or is_counting):
-        shown = (table.name, list_columns(names), header.reason)
+        details = (table.name, list_columns(names), header.reason)
         text = "{}: no header, the first row is {}, because {} ({has_header}=true skips it)"
         if header.answer == YES:
             text = "{}: the first row names the columns: {}, because {} ({has_header}=false reads it as data)"
-        log.info(Message(text, *shown))
+        log.info(Message(text, *details))
     elif header.answer == YES:
         log.debug(Message("{}: the first row names the columns, because {}", table.name, header.reason))
     if header.answer == NO:

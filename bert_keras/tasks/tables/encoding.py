@@ -75,12 +75,12 @@ def make_features(
     if counts is not None:
         counts.update(windows=num_long if doc_stride else 0, cut=num_cut)
     elif num_long:
-        told = "cut"
+        treatment = "cut"
         if doc_stride:
-            told = f"read through windows: {len(rows):,} in total, {doc_stride} tokens apart"
-            told += f"; the second text of {num_cut:,} was cut" if num_cut else ""
+            treatment = f"read through windows: {len(rows):,} in total, {doc_stride} tokens apart"
+            treatment += f"; the second text of {num_cut:,} was cut" if num_cut else ""
         share = f"{100 * num_long / len(examples):.1f} % of the {len(examples):,} examples of {what}"
-        log.info("%s are longer than %d tokens and are %s", share, max_seq_length, told)
+        log.info("%s are longer than %d tokens and are %s", share, max_seq_length, treatment)
     else:
         log.info("all %s examples of %s fit into %d tokens", f"{len(examples):,}", what, max_seq_length)
     sequences, num_first, example_index = zip(*rows, strict=True)

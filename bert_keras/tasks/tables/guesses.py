@@ -72,7 +72,7 @@ def nested_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[
     """Returns the columns that have objects of JSON, or lists of them or of lists, in the first row."""
     cells = {name: row[place] for row in rows[:1] for place, name in enumerate(names)}
     parts = {name: cell if isinstance(cell, list) else [cell] for name, cell in cells.items()}
-    return [name for name, of_cell in parts.items() if any(isinstance(part, (dict, list)) for part in of_cell)]
+    return [name for name, values in parts.items() if any(isinstance(part, (dict, list)) for part in values)]
 
 
 def likely_texts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

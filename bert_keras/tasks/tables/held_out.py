@@ -59,8 +59,8 @@ def choose_held_out(
     count, wanted = len(numbers), round(share * len(numbers))
     order = list(range(count))
     random.Random(_SPLIT_SEED).shuffle(order)
-    of_all = labels or [[""]] * count
-    held_out = _Split(order, numbers, of_all, wanted).choose() if 0 < wanted < count else set(order[:wanted])
+    all_labels = labels or [[""]] * count
+    held_out = _Split(order, numbers, all_labels, wanted).choose() if 0 < wanted < count else set(order[:wanted])
     if not 0 < len(held_out) < count:
         reason: str | Message = ", because no label has two different texts" if 0 < wanted < count else ""
         if reason and labels is None:
@@ -207,7 +207,7 @@ class _Split:
         for text, counts in self._counts.items():
             for label in counts:
                 texts[label].append(text)
-        return {label: iter(of_label) for label, of_label in texts.items()}
+        return {label: iter(label_texts) for label, label_texts in texts.items()}
 
     def _missing(self, label: str) -> float:
         return self._share * self._totals[label] - (self._totals[label] - self._left[label])

@@ -66,15 +66,15 @@ def read_texts(
     if input_file and arguments:
         raise Mistake('there are both {input_file}={} and the text "{}"; give one of them', input_file, arguments[0])
     if arguments:
-        return iter(_of_arguments(arguments, form, called))
+        return iter(_read_arguments(arguments, form, called))
     most_bytes = _BYTES_A_CHAR * limits.max_chars
     if input_file:
-        name, rows = input_file, _of_file(input_file, form, most_bytes)
+        name, rows = input_file, _read_file(input_file, form, most_bytes)
     elif standard_input.isatty():
         raise Mistake("no text was given; give it as an argument, in {input_file} or on standard input")
     else:
         name = "standard input"
-        rows = _of_lines(name, _lines_of_stream(standard_input.buffer, name, most_bytes), form, most_bytes)
+        rows = _read_lines(name, _lines_of_stream(standard_input.buffer, name, most_bytes), form, most_bytes)
     return _begun(rows, f"{name} holds no text; give one text a line")
 
 
@@ -131,7 +131,7 @@ def _begun(rows: Iterator[tuple[str, Text]], message: str) -> Iterator[tuple[str
     raise Mistake("{}", message)
 
 
-def _of_arguments(arguments: Sequence[str], form: str, called: str) -> list[tuple[str, Text]]:
+def _read_arguments(arguments: Sequence[str], form: str, called: str) -> list[tuple[str, Text]]:
     """Returns the pairs of `read_texts` for the texts of the command line."""
     for number, argument in enumerate(arguments, 1):
         bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
@@ -178,7 +178,7 @@ def _split(source: str, line: str, form: str) -> str | tuple[str, str] | tuple[s
     return line
 
 
-def _of_file(input_file: str, form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
+def _read_file(input_file: str, form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
     if not paths.is_file(input_file):
         raise MissingFile("{input_file}={} is not a file; give a text file, one text a line", input_file)
     lines = iter(text_files.read_lines(input_file, most_bytes))
@@ -186,7 +186,7 @@ def _of_file(input_file: str, form: str, most_bytes: int) -> Iterator[tuple[str,
     sentence = [*itertools.takewhile(lambda line: line and line.strip(), first)]
     if len(sentence) > 1 and all(map(_TAGGED_LINE.fullmatch, sentence)):
         raise Mistake("{}: its lines are words with tags; give one text a line", input_file)
-    yield from _of_lines(input_file, itertools.chain(first, lines), form, most_bytes)
+    yield from _read_lines(input_file, itertools.chain(first, lines), form, most_bytes)
 
 
 def _lines_of_stream(stream: BinaryIO, name: str, most_bytes: int) -> Iterator[bytes | None]:
@@ -198,7 +198,7 @@ def _lines_of_stream(stream: BinaryIO, name: str, most_bytes: int) -> Iterator[b
         yield line
 
 
-def _of_lines(name: str, lines: Iterable[bytes | None], form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
+def _read_lines(name: str, lines: Iterable[bytes | None], form: str, most_bytes: int) -> Iterator[tuple[str, Text]]:
     """Yields the pairs of `read_texts` for lines in UTF-8; a blank line is an error, except at the end."""
     num_blank = 0
     for number, line in enumerate(lines, 1):

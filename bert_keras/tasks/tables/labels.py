@@ -81,9 +81,9 @@ class LabelReader:
             return _to_finite(value)
         is_list = isinstance(value, list) or (isinstance(value, str) and read_list(value) is not None)
         if is_list:
-            shown = value if isinstance(value, str) else json.dumps(value)
+            cell_text = value if isinstance(value, str) else json.dumps(value)
             raise Mistake(
-                "the label is the list {}, but one label is needed; lists are for {kind}=multi_label", shown[:40]
+                "the label is the list {}, but one label is needed; lists are for {kind}=multi_label", cell_text[:40]
             )
         return to_label_name(value, self._columns.label)
 
@@ -106,13 +106,13 @@ class LabelReader:
                     )
                 items = value.split(self._columns.label_separator) if self._columns.label_separator else [value]
             found = items
-        shown = value if isinstance(value, str) else json.dumps(value)
+        cell_text = value if isinstance(value, str) else json.dumps(value)
         if any(map(_is_blank, found)):
-            raise Mistake('the labels "{}" include an empty label; remove it', shown)
+            raise Mistake('the labels "{}" include an empty label; remove it', cell_text)
         names = [to_label_name(item, self._columns.label) for item in found]
         # 0 and 1 in this order may be two labels.
         if len(names) > 1 and {name.lower() for name in names} <= set(TRUTH_VALUES) and names != ["0", "1"]:
-            raise Mistake("the labels {} are 0 and 1 for labels without names; " + _REMEDY, shown[:40])
+            raise Mistake("the labels {} are 0 and 1 for labels without names; " + _REMEDY, cell_text[:40])
         return tuple(dict.fromkeys(names))
 
     def _check_form(self, form: str, value: str, place: str) -> None:
@@ -221,13 +221,13 @@ def _mend_number(text: str) -> str:
         return "write 1 for true and 0 for false"
     if text.lower() in ("yes", "no"):
         return "write 1 for yes and 0 for no"
-    whole, of_decimals = text.replace(",", ""), text.replace(".", "").replace(",", ".")
+    whole, decimal = text.replace(",", ""), text.replace(".", "").replace(",", ".")
     if re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text):
-        return f"write {whole} or {of_decimals}, whichever it is"
+        return f"write {whole} or {decimal}, whichever it is"
     if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text):
         return f"write {whole}"
     if re.fullmatch(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+", text):
-        return f"write {of_decimals}"
+        return f"write {decimal}"
     return "write the number alone" if any(map(str.isdigit, text)) else "correct it"
 
 

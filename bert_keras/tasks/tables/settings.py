@@ -20,7 +20,7 @@ KINDS = {
 KNOWN = {"task_name": ON}
 TFDS = {"tfds": ON}
 # How a run reads texts from tables, which predictions with its model repeat.
-_OF_TEXTS = {"text_column": None, "text_pair_column": None, "choice_columns": (), "has_header": "auto"}
+_TEXT_SETTINGS = {"text_column": None, "text_pair_column": None, "choice_columns": (), "has_header": "auto"}
 
 
 def header_setting(make: Callable[..., Any] = setting, **conditions: Any) -> Any:
@@ -31,8 +31,8 @@ def header_setting(make: Callable[..., Any] = setting, **conditions: Any) -> Any
 
 def given_columns(settings: object) -> dict[str, Any]:
     """Returns how the settings of a run say that texts are read from tables, for task.json."""
-    values = {name: getattr(settings, name, default) for name, default in _OF_TEXTS.items()}
-    return {name: value for name, value in values.items() if value and value != _OF_TEXTS[name]}
+    values = {name: getattr(settings, name, default) for name, default in _TEXT_SETTINGS.items()}
+    return {name: value for name, value in values.items() if value and value != _TEXT_SETTINGS[name]}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

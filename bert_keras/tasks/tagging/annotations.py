@@ -89,7 +89,7 @@ class AnnotatedText:
 def read_annotated(row: Mapping[str, Any], place: str) -> AnnotatedText | None:
     """Returns the text of a row of JSON and its spans; None if the row has no text."""
     if isinstance(row.get("data"), Mapping):
-        return _of_label_studio(row, place)
+        return _read_label_studio(row, place)
     keys = {folded(key): key for key in row}
     text = next((row[keys[name]] for name in TEXT_NAMES if isinstance(row.get(keys.get(name, "")), str)), None)
     if text is None:
@@ -106,7 +106,7 @@ def read_annotated(row: Mapping[str, Any], place: str) -> AnnotatedText | None:
     return AnnotatedText(place, text, [_span(value, f'{place}: a span of "{name}"') for value in row[name]], refusal)
 
 
-def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
+def _read_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
     data = {folded(key): value for key, value in task["data"].items() if isinstance(value, str)}
     text = next((data[name] for name in TEXT_NAMES if name in data), None)
     if text is None and len(data) == 1:
@@ -116,7 +116,7 @@ def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
     given = _objects_in(task, "annotations" if "annotations" in task else "completions", place)
     kept = [part for part in given if not part.get("was_cancelled")]
     best = [part for part in kept if part.get("ground_truth")]
-    found = [_of_results(_objects_in(part, "result", place), place) for part in (best if len(best) == 1 else kept)]
+    found = [_read_results(_objects_in(part, "result", place), place) for part in (best if len(best) == 1 else kept)]
     if not found:
         return AnnotatedText(place, text, None, "was_cancelled" if given else "no annotation")
     if any(sorted(map(str, spans)) != sorted(map(str, found[0])) for spans in found):
@@ -128,7 +128,7 @@ def _of_label_studio(task: Mapping[str, Any], place: str) -> AnnotatedText:
     return AnnotatedText(place, text, found[0])
 
 
-def _of_results(results: Sequence[Mapping[str, Any]], place: str) -> list[Span]:
+def _read_results(results: Sequence[Mapping[str, Any]], place: str) -> list[Span]:
     """Returns the spans of an annotation of Label Studio; choices and relations are results without labels."""
     values = [result["value"] for result in results if isinstance(result.get("value"), Mapping)]
     labelled = [(value, next((key for key in value if key.endswith("labels")), None)) for value in values]
@@ -146,7 +146,7 @@ def _objects_in(holder: Mapping[str, Any], key: str, place: str) -> list[Mapping
 
 
 def _span(value: Any, where: str) -> Span:
-    shown = json.dumps(value, ensure_ascii=False)[:80]
+    value_json = json.dumps(value, ensure_ascii=False)[:80]
     needed = "it needs [start, end, label], or an object with these names"
     text = None
     if isinstance(value, Mapping):
@@ -157,14 +157,14 @@ def _span(value: Any, where: str) -> Span:
             value.get("text"),
         )
     if not isinstance(value, list) or len(value) != 3:
-        raise Mistake("{} is {}; {}", where, shown, needed)
+        raise Mistake("{} is {}; {}", where, value_json, needed)
     start, end, label = value
     if isinstance(label, list) and len(label) == 1:
         [label] = label
     if any(type(offset) is not int for offset in (start, end)) or not isinstance(label, str) or is_blank(label):
-        raise Mistake("{} is {}; {}: two whole numbers and one name", where, shown, needed)
+        raise Mistake("{} is {}; {}: two whole numbers and one name", where, value_json, needed)
     if not 0 <= start < end:
-        raise Mistake("{} is {}, but it must begin at 0 or later and end after its start", where, shown)
+        raise Mistake("{} is {}, but it must begin at 0 or later and end after its start", where, value_json)
     return Span(start, end, label.strip(), text if isinstance(text, str) else None)
 
 
@@ -232,7 +232,7 @@ def _ranges(text: AnnotatedText, unit: str) -> Iterator[tuple[int, int, Span]]:
                 "{}: the span {} has the text {}, but at its place is {}; correct it, or export the file again",
                 text.place,
                 span,
-                *(json.dumps(shortened(each), ensure_ascii=False) for each in (span.text, inside)),
+                *(json.dumps(shortened(part), ensure_ascii=False) for part in (span.text, inside)),
             )
         start, end = _without_blanks(text.text, *found)
         if last and start < last_end:

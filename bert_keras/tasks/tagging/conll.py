@@ -187,8 +187,8 @@ def _to_bio(sentences: list[Sentence], is_bio: bool) -> tuple[list[Sentence], st
         return converted, f"tags are {scheme}, converted to BIO"
     changed = [
         f'{sentence.place(word)} has "{old}" where an entity begins'
-        for sentence, tags, of_bio in zip(sentences, tag_lists, bio, strict=True)
-        for word, (old, new) in enumerate(zip(tags, of_bio, strict=True))
+        for sentence, tags, bio_tags in zip(sentences, tag_lists, bio, strict=True)
+        for word, (old, new) in enumerate(zip(tags, bio_tags, strict=True))
         if old != new
     ]
     return converted, f"tags are BIO and IOB1 mixed ({changed[0]}), converted to BIO at {len(changed):,} words"

@@ -50,7 +50,7 @@ class TaggedFile:
     @property
     def strata(self) -> list[list[str]]:
         types = ({tag[2:] or "entity" for tag in sentence.tags or () if tag != "O"} for sentence in self.sentences)
-        return [sorted(of_sentence) or [""] for of_sentence in types]
+        return [sorted(sentence_types) or [""] for sentence_types in types]
 
     @property
     def digest(self) -> str:

@@ -156,8 +156,8 @@ for place, word in enumerate(words):
     def _locate(self, text: str, name: str) -> list[Token]:
         tokens, unknown = [], self.tokenizer.vocab["[UNK]"]
         for start, end in self._split(text):
-            of_word = locate(self.tokenizer, text[start:end], name, start) or [Token(unknown, start, end, name)]
-            tokens += [token._replace(word=(start, end)) for token in of_word[: self.max_seq_length - 2]]
+            word_tokens = locate(self.tokenizer, text[start:end], name, start) or [Token(unknown, start, end, name)]
+            tokens += [token._replace(word=(start, end)) for token in word_tokens[: self.max_seq_length - 2]]
         return tokens
 
     def _starts(self, encoded: Any, segment_ids: Sequence[Ids]) -> list[tuple[int, int]]:
@@ -180,10 +180,10 @@ for place, word in enumerate(words):
     ) -> TaggedText:
         (sentence, spans), rows, hidden = encoded
         num_rows = len(rows["input_ids"])
-        length = max(len(of_row) for _, (of_row,) in found)
+        length = max(len(row_logits) for _, (row_logits,) in found)
         logits = np.zeros((len(found), length, self.num_classes), np.float32)
-        for row, (_, (of_row,)) in zip(logits, found, strict=True):
-            row[: len(of_row)] = of_row
+        for row, (_, (row_logits,)) in zip(logits, found, strict=True):
+            row[: len(row_logits)] = row_logits
         rows = {"word_index": rows["word_index"][:, :length], "sentence_index": np.zeros(num_rows, np.int32)}
         [tags], [probabilities] = tags_from_logits(rows, logits[:num_rows], [sentence], self.settings["labels"])
         words = [
@@ -209,22 +209,22 @@ def _weights(
     rows, columns = np.nonzero(word_index >= 0)
     order = np.argsort(word_index[rows, columns])  # each word counts in one window
     rows, columns = rows[order], columns[order]
-    of_windows = logits[: len(word_index)]
-    tags = of_windows[rows, columns].argmax(axis=-1)
+    window_logits = logits[: len(word_index)]
+    tags = window_logits[rows, columns].argmax(axis=-1)
 
     def scores(logits: np.ndarray) -> np.ndarray:
         probabilities = scipy.special.softmax(logits[rows, columns].astype(np.float64), axis=-1)
-        of_tags = probabilities[np.arange(len(tags)), tags]
-        return np.array([of_tags[place].min() for place in entities])
+        tag_probabilities = probabilities[np.arange(len(tags)), tags]
+        return np.array([tag_probabilities[place].min() for place in entities])
 
-    whole, without = scores(of_windows), iter(logits[len(word_index) :])
+    whole, without = scores(window_logits), iter(logits[len(word_index) :])
     changes = np.zeros((len(hidden), len(entities)))
     for number, word in enumerate(hidden):
-        changed = of_windows.copy()
+        changed = window_logits.copy()
         for row in word.places:
             changed[row] = next(without)
         changes[number] = whole - scores(changed)
-    return [weighed(hidden, of_entity) for of_entity in changes.T.tolist()]
+    return [weighed(hidden, entity_changes) for entity_changes in changes.T.tolist()]
 
 
 def _entity(text: str, type_: str, words: Sequence[TaggedWord]) -> Entity:

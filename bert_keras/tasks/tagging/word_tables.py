@@ -74,13 +74,13 @@ def sentences_of_words(
         key = cells.get("document") or last[0], cells["sentence"] or last[1]
         if not groups or key != last:
             if key in ends:
-                of_document, advice = f' of the document "{key[0]}"', "sort the rows by sentence"
+                document_note, advice = f' of the document "{key[0]}"', "sort the rows by sentence"
                 if "document" not in roles:
-                    of_document = ""
+                    document_note = ""
                     advice += ", or, if sentences of several documents have equal numbers, add a column document"
                 raise Mistake(
                     '{} continues the sentence "{}"{}, whose words ended in {} {}; {}',
-                    *(source.place(row.line), key[1], of_document, source.unit, ends[key], advice),
+                    *(source.place(row.line), key[1], document_note, source.unit, ends[key], advice),
                 )
             groups.append((key, []))
             number = None

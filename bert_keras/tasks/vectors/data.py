@@ -194,12 +194,12 @@ def read_file(
         table.unfold(second)
     kind = "regression" if score is not None else "single_label"
     examples = read_own_file(table, columns, kind, needs_label=columns.label is not None, has_header=header)
-    rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
-    for each, row in zip(examples, rows, strict=True):
+    rows = [(example.text_a, *([example.text_b or ""] if second else []), *example.choices) for example in examples]
+    for example, row in zip(examples, rows, strict=True):
         if any(map(is_blank, row)):
-            raise Mistake("{}: a text is empty; give a text, or remove the row", each.source)
-    labels = [each.label for each in examples]
-    placed = [Placed(key_of(row[:2]), each.source) for each, row in zip(examples, rows, strict=True)]
+            raise Mistake("{}: a text is empty; give a text, or remove the row", example.source)
+    labels = [example.label for example in examples]
+    placed = [Placed(key_of(row[:2]), example.source) for example, row in zip(examples, rows, strict=True)]
     if score is not None:
         return Texts("scores", rows, labels, placed)
     if second is None:
@@ -315,7 +315,7 @@ def _from_inferences(
             found.append((premise, hypothesis, *([others[number % len(others)]] if others else [])))
     if not found:
         raise Mistake("{} has no pair with the label entailment; give a file with such pairs", path)
-    told = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
+    message = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
     num_triplets = sum(len(row) > 2 for row in found)
-    log.info(told, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
+    log.info(message, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
     return found

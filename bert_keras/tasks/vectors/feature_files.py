@@ -103,7 +103,7 @@ def _json_lines(file: BinaryIO, layers: list[int | str], pooling: str) -> Iterat
         line: dict[str, Any] = {"linex_index": next(numbers)}
         if pooling == "none":
             tokens = zip(features.tokens, values, strict=True)
-            line["features"] = [{"token": token, "layers": entries(of_token)} for token, of_token in tokens]
+            line["features"] = [{"token": token, "layers": entries(token_values)} for token, token_values in tokens]
         else:
             line["layers"] = entries(values)
         file.write(json.dumps(line).encode("ascii") + b"\n")

@@ -199,8 +199,8 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
 
     def _report(self, counts: Counts) -> None:
         if counts["cut"]:
-            told = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
-            log.warning(told, counts["cut"], counts["texts"], self.max_seq_length, counts["cut_tokens"])
+            message = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
+            log.warning(message, counts["cut"], counts["texts"], self.max_seq_length, counts["cut_tokens"])
 
     def _as_pair(self, text: str | tuple[str, str], source: str) -> tuple[str, str | None]:
         """Checks a text or a pair and returns it as a pair; the second is None for a single text."""

@@ -12,7 +12,7 @@ from bert_keras.tasks.dry_run.statistics import (
     look_at_files,
     num_words,
     numbers,
-    shown,
+    quoted,
     spread,
 )
 from bert_keras.tasks.vectors.data import Texts as Rows
@@ -28,7 +28,7 @@ def look(settings: VectorSettings, is_whole: bool) -> list[Findings]:
 def _describe(found: Findings, rows: Rows, settings: VectorSettings) -> Texts:
     texts = Texts(found.path, rows.placed)
     labels = [f"{label}: " for label in rows.labels] or [""] * len(rows.rows)
-    first = (label + " | ".join(map(shown, row)) for label, row in zip(labels[:3], rows.rows, strict=False))
+    first = (label + " | ".join(map(quoted, row)) for label, row in zip(labels[:3], rows.rows, strict=False))
     add_examples(found, first, len(rows.rows), rows.kind)
     if rows.has_scores:
         found.add("labels", f"numbers from {numbers(rows.labels)}")

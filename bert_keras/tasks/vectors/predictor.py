@@ -150,8 +150,8 @@ class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVe
 
     def _report(self, counts: Counts) -> None:
         if counts["cut"]:
-            told = "texts longer than %d tokens lost their ends: %d of %d"
-            log.warning(told, self.max_seq_length, counts["cut"], counts["texts"])
+            message = "texts longer than %d tokens lost their ends: %d of %d"
+            log.warning(message, self.max_seq_length, counts["cut"], counts["texts"])
 
     def _call(self, features: Tensors) -> Outputs:
         if self.files.is_export:

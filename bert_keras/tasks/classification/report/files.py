@@ -57,7 +57,7 @@ def write_evaluation(
     labels: list[Any] = [example.label for example in dev]
     truth = list(map(shown_label, labels))
     _write_predictions(run_dir, "eval_predictions.tsv", data, dev, answers)
-    predicted, confidences = data.kind.shown(answers), data.kind.errors(answers, dev)
+    predicted, confidences = data.kind.report_values(answers), data.kind.errors(answers, dev)
     wrong = [row for row in np.argsort(-confidences, stable=True).tolist() if truth[row] != predicted[row]]
     examples = [dev[row] for row in wrong]
     table = errors_table(
@@ -106,11 +106,11 @@ def write_calibration(
     """
     scores = {
         name: {
-            "nll": negative_log_likelihood(of_truth),
+            "nll": negative_log_likelihood(truth_probabilities),
             "ece": expected_calibration_error(confidences, is_right),
             "reliability": reliability(confidences, is_right),
         }
-        for name, (confidences, is_right, of_truth) in (("before", before), ("after", after))
+        for name, (confidences, is_right, truth_probabilities) in (("before", before), ("after", after))
     }
     confidences, is_right, _ = after
     found = thresholds(confidences, is_right)
@@ -127,8 +127,8 @@ def write_calibration(
         "their_sha256": digest_of(data.dev or ()),
     }
     run_dir.write_text(CALIBRATION_FILE, readable_json(described))
-    told = [f"{name} {scores['before'][key]:.4g} before, {scores['after'][key]:.4g} now" for name, key in _SCORES]
-    log.info("calibration on the evaluation data: %s", "; ".join(told))
+    summaries = [f"{name} {scores['before'][key]:.4g} before, {scores['after'][key]:.4g} now" for name, key in _SCORES]
+    log.info("calibration on the evaluation data: %s", "; ".join(summaries))
     for wanted, threshold in found.items():
         if threshold is not None:
             share = float((confidences >= threshold).mean())
@@ -168,6 +168,6 @@ def _write_predictions(
 ) -> list[dict[str, Any]]:
     ids, texts = [example.id for example in examples], [example.texts for example in examples]
     probabilities = answers if data.kind.has_classes else None
-    rows = prediction_rows(ids, texts, data.kind.shown(answers), probabilities, data.labels)
+    rows = prediction_rows(ids, texts, data.kind.report_values(answers), probabilities, data.labels)
     run_dir.write_text(name, predictions_table(rows))
     return rows

@@ -43,15 +43,15 @@ def sections_of(
         sections["Confusions"] = _confusions(truth, predicted, data.labels)
     sections["Classes"] = _classes(*scores_of_classes(truth, predicted, len(data.labels)), data.labels)
     sections["Calibration"] = _calibration(run_dir, data, *outcome[:2])
-    of_truth = np.reshape(outcome[2], (len(dev), -1)).min(-1)
+    truth_probabilities = np.reshape(outcome[2], (len(dev), -1)).min(-1)
     is_wrong = (truth != predicted).reshape(len(dev), -1).any(-1)
-    order = np.argsort(of_truth, stable=True)
+    order = np.argsort(truth_probabilities, stable=True)
     if not is_wrong.any():
         return sections, {"Most suspicious labels": note("The model gives each text the label that it has.")}
     message = (
         "The model gives these texts other labels. Read those with the lowest probabilities first: some may be wrong."
     )
-    suspects = _text_list(data, answers, order[is_wrong[order]], of_truth)
+    suspects = _text_list(data, answers, order[is_wrong[order]], truth_probabilities)
     return sections, {"Most suspicious labels": join(note(message), suspects)}
 
 
@@ -71,7 +71,7 @@ def long_texts(data: ClassificationData, features: dict[str, np.ndarray], tokeni
         (_num_tokens(dev[row], tokenizer), row) for row in np.lexsort((np.negative(num_chars), -lengths))[:_COUNTED]
     ]
     items = []
-    for num_tokens, row in sorted(found, key=lambda each: -each[0])[: _TEXTS_SHOWN // 2]:
+    for num_tokens, row in sorted(found, key=lambda pair: -pair[0])[: _TEXTS_SHOWN // 2]:
         example = dev[row]
         read = f"in {num_windows[row]} sequences" if num_windows[row] > 1 else f"cut to {length}"
         facts = [f"{num_tokens:,} tokens", *([read] if num_tokens > length else []), example.source]
@@ -86,17 +86,17 @@ def _num_tokens(example: Example, tokenizer: FullTokenizer) -> int:
 
 
 def _text_list(
-    data: ClassificationData, answers: np.ndarray, order: np.ndarray, of_truth: np.ndarray | None = None
+    data: ClassificationData, answers: np.ndarray, order: np.ndarray, truth_probabilities: np.ndarray | None = None
 ) -> Html:
     """Returns the first examples in an order, with their labels and answers."""
-    dev, predicted = data.dev or [], data.kind.shown(answers)
+    dev, predicted = data.dev or [], data.kind.report_values(answers)
     items = []
     for row in order[:_TEXTS_SHOWN]:
         label, answer = (
             f"{name:.4g}" if isinstance(name, float) else name or "none"
             for name in (shown_label(dev[row].label), predicted[row])
         )
-        chance = [] if of_truth is None else [f"probability {of_truth[row]:.4f}"]
+        chance = [] if truth_probabilities is None else [f"probability {truth_probabilities[row]:.4f}"]
         facts = [["label ", tag("b", label)], chance, ["prediction ", tag("b", answer)], [dev[row].source]]
         items.append(([join(*fact) for fact in facts if fact], dev[row].texts))
     return text_list(items)

@@ -49,14 +49,14 @@ def words_of_errors(
         segment_ids = [all_features["segment_ids"][row][all_features["input_mask"][row] > 0] for row in rows]
         starts = starts_of_rows(segment_ids, task.doc_stride)
         words = seen_words(texts, place_rows(tokenizer, segment_ids, texts, starts, locate_text))
-        of_words = [(rows[row], positions) for word in words for row, positions in word.places.items()]
-        num_tokens += sum(int(all_features["input_mask"][row].sum()) for row, _ in of_words)
+        word_places = [(rows[row], positions) for word in words for row, positions in word.places.items()]
+        num_tokens += sum(int(all_features["input_mask"][row].sum()) for row, _ in word_places)
         if num_tokens > _MOST_TOKENS or len(explained) == _MOST_ERRORS:
             message = "eval_errors.tsv has words for the first %s of %s errors: at most %s, with at most %s tokens"
             numbers = (len(explained), len(places), _MOST_ERRORS, _MOST_TOKENS)
             log.info(message, *(f"{number:,}" for number in numbers))
             break
-        hidden += of_words
+        hidden += word_places
         explained.append((place, rows, words))
     if not hidden:
         return [""] * len(places)
