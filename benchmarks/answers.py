@@ -137,11 +137,11 @@ def take_turns(programs, texts, num_texts, rounds):
     """Returns the seconds of each round by program. The order of the programs changes from round to round."""
     times = {name: [] for name in programs}
     for number in range(rounds):
-        of_round = [*itertools.islice(texts, num_texts)]
+        round_texts = [*itertools.islice(texts, num_texts)]
         names = [*programs]
         for name in names[number % len(names) :] + names[: number % len(names)]:
             gc.collect()
-            times[name].append(seconds_of(programs[name], of_round))
+            times[name].append(seconds_of(programs[name], round_texts))
     return times
 
 
@@ -161,7 +161,7 @@ def compare(peer, ours, theirs, precision):
     tolerance, may_differ = (1e-4, 0) if precision == "float32" else (5e-2, peer.finds_parts * len(ours) // 20)
     differing = []
     for number, (own, other) in enumerate(zip(ours, theirs, strict=True)):
-        own, other = peer.of_ours(own), peer.comparable(other)
+        own, other = peer.own_values(own), peer.comparable(other)
         is_same = (
             own == other if isinstance(own, str) else len(own) == len(other) and np.allclose(own, other, 0, tolerance)
         )

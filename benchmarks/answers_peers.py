@@ -91,10 +91,10 @@ class Peer:
         return self._pipeline(texts)
 
     def comparable(self, answer):
-        """Returns the numbers of an answer of `fastest`, to compare with `of_ours`."""
+        """Returns the numbers of an answer of `fastest`, to compare with `own_values`."""
         return [answer["yes"]]
 
-    def of_ours(self, answer):
+    def own_values(self, answer):
         return [answer.probabilities["yes"]]
 
 
@@ -142,13 +142,13 @@ class Tags(Peer):
                 entities.append({"type": type_, "start": start, "end": end, "last_word": word})
                 entities[-1]["score"] = float(scores[place])
             before = word
-        return [each | {"word": text[each["start"] : each["end"]]} for each in entities]
+        return [entity | {"word": text[entity["start"] : entity["end"]]} for entity in entities]
 
     def comparable(self, answer):
-        return [value for each in answer for value in (each["start"], each["end"], each["score"])]
+        return [value for entity in answer for value in (entity["start"], entity["end"], entity["score"])]
 
-    def of_ours(self, answer):
-        return [value for each in answer.entities for value in (each.start, each.end, each.probability)]
+    def own_values(self, answer):
+        return [value for entity in answer.entities for value in (entity.start, entity.end, entity.probability)]
 
 
 class Reranker(Peer):
@@ -175,7 +175,7 @@ class Reranker(Peer):
         scores, answers = iter(outputs), []
         for _, others in texts:
             scored = [{"text": text, "score": next(scores)} for text in others]
-            answers.append(sorted(scored, key=lambda each: -each["score"]))
+            answers.append(sorted(scored, key=lambda result: -result["score"]))
         return answers
 
     def default(self, texts):
@@ -183,10 +183,10 @@ class Reranker(Peer):
         return self.answers(texts, None, self.encoder.predict(pairs).tolist())
 
     def comparable(self, answer):
-        return [each["score"] for each in answer]
+        return [result["score"] for result in answer]
 
-    def of_ours(self, answer):
-        return [each.score for each in answer.texts]
+    def own_values(self, answer):
+        return [text.score for text in answer.texts]
 
 
 class Questions(Peer):
@@ -238,7 +238,7 @@ class Questions(Peer):
     def comparable(self, answer):
         return answer["text"]
 
-    def of_ours(self, answer):
+    def own_values(self, answer):
         return answer.text
 
 
@@ -277,7 +277,7 @@ class Vectors:
     def comparable(self, answer):
         return answer.tolist()
 
-    def of_ours(self, answer):
+    def own_values(self, answer):
         return answer.vector
 
 

@@ -53,9 +53,9 @@ def coverages(probabilities: np.ndarray, truth: np.ndarray, wanted: float) -> di
         order = np.random.default_rng(seed).permutation(len(truth))
         fitted, tested = np.array_split(order, 2)
         threshold = label_set_thresholds(probabilities[fitted, truth[fitted]])[f"{wanted:g}"]
-        of_tested, labels = probabilities[tested], truth[tested]
-        is_likely = of_tested >= threshold
-        is_in_set = is_likely | (of_tested == of_tested.max(-1, keepdims=True))
+        tested_probabilities, labels = probabilities[tested], truth[tested]
+        is_likely = tested_probabilities >= threshold
+        is_in_set = is_likely | (tested_probabilities == tested_probabilities.max(-1, keepdims=True))
         rows = np.arange(len(labels))
         shares["with_answer"].append(float(is_in_set[rows, labels].mean()))
         shares["by_threshold"].append(float(is_likely[rows, labels].mean()))

@@ -109,7 +109,7 @@ def measure(
         draws[num_examples] = []
         for seed in range(num_draws):
             draw = random.Random(seed)
-            chosen = [row for of_class in by_class for row in draw.sample(of_class, num_examples)]
+            chosen = [row for class_rows in by_class for row in draw.sample(class_rows, num_examples)]
             draws[num_examples].append(chosen)
             start = time.monotonic()
             kernel, bias = fit_head(vectors[chosen], ids[chosen])

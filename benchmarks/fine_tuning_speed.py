@@ -128,8 +128,10 @@ def _cpu_seconds_of_children():
 def print_table(turns):
     """Prints a Markdown table: medians, ranges of seconds and F1, and the ratio to the fastest Trainer."""
     medians = {
-        name: Turn(*(statistics.median(values) for values in zip(*map(dataclasses.astuple, of_name), strict=True)))
-        for name, of_name in turns.items()
+        name: Turn(
+            *(statistics.median(values) for values in zip(*map(dataclasses.astuple, program_turns), strict=True))
+        )
+        for name, program_turns in turns.items()
     }
     peers = [median.seconds for name, median in medians.items() if name.startswith("transformers")]
     print(

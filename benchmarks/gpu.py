@@ -25,7 +25,7 @@ PEAK_SIZES = (2048, 4096, 8192, 16384)
 GOALS = {(128, False): 0.37, (128, True): 0.37, (512, True): 0.60}
 # Sequences of BERT-Large in a second of training on one A100 (80 GB) in float16, by their length.
 # Source: NVIDIA, DeepLearningExamples, PyTorch/LanguageModeling/BERT.
-OF_NVIDIA = {128: 485.6, 512: 96.5}
+NVIDIA_SPEEDS = {128: 485.6, 512: 96.5}
 # A program trains several steps before it reads the loss, so a call of "training" waits for the device once for these.
 NUM_STEPS = {"training": 10, "prediction": 1}
 
@@ -98,8 +98,8 @@ def measure(library, configs, lengths, batch_size, seconds, sizes=PEAK_SIZES):
                 goal = GOALS.get((length, is_large)) if library.is_ours and work == "training" else None
                 if goal:
                     print(f"  goal of {goal:.0%} {'reached' if share >= goal else 'missed'}", flush=True)
-            if is_large and length in OF_NVIDIA:
-                print(f"  NVIDIA's training on one A100 80 GB, float16: {OF_NVIDIA[length]} examples/s", flush=True)
+            if is_large and length in NVIDIA_SPEEDS:
+                print(f"  NVIDIA's training on one A100 80 GB, float16: {NVIDIA_SPEEDS[length]} examples/s", flush=True)
     return num_failed
 
 

@@ -35,11 +35,15 @@ def find_devices(kind):
         import jax
 
         tf.config.set_visible_devices([], "GPU")  # or TensorFlow would take their memory
-        found = jax.devices("cpu") if kind == "cpu" else [each for each in jax.local_devices() if each.platform == kind]
+        found = (
+            jax.devices("cpu")
+            if kind == "cpu"
+            else [device for device in jax.local_devices() if device.platform == kind]
+        )
         return found, [device.device_kind for device in found]
     found = [device.name for device in tf.config.list_logical_devices(kind.upper())]
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
-    names = [f"{each.get('device_name')}, compute capability {each.get('compute_capability')}" for each in details]
+    names = [f"{gpu.get('device_name')}, compute capability {gpu.get('compute_capability')}" for gpu in details]
     return found, names if kind == "gpu" else [kind] * len(found)
 
 

@@ -42,16 +42,18 @@ def make_programs(config, batch):
         "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": lambda: ours(config, batch, "bfloat16", is_compiled=False),
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
-        "transformers float32": lambda: of_transformers(config, batch, dtype=torch.float32),
-        "transformers bfloat16": lambda: of_transformers(config, batch, dtype=torch.bfloat16),
-        "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
-        "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
-        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
-        "ONNX Runtime float32": lambda: of_onnx_runtime(config, batch),
+        "transformers float32": lambda: transformers_encoder(config, batch, dtype=torch.float32),
+        "transformers bfloat16": lambda: transformers_encoder(config, batch, dtype=torch.bfloat16),
+        "keras-hub graph float32": lambda: keras_hub_encoder(config, batch, "float32", is_compiled=False),
+        "keras-hub graph bfloat16": lambda: keras_hub_encoder(config, batch, "mixed_bfloat16", is_compiled=False),
+        "keras-hub XLA float32": lambda: keras_hub_encoder(config, batch, "float32", is_compiled=True),
+        "ONNX Runtime float32": lambda: onnx_runtime_encoder(config, batch),
     }
     if peers.has_compiler():
         programs |= {
-            f"transformers compiled {name}": lambda dtype=dtype: of_transformers(config, batch, dtype, is_compiled=True)
+            f"transformers compiled {name}": lambda dtype=dtype: transformers_encoder(
+                config, batch, dtype, is_compiled=True
+            )
             for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
         }
     return programs
@@ -71,7 +73,7 @@ def ours(config, batch, policy, is_compiled):
     return lambda: encode(*inputs).numpy()
 
 
-def of_transformers(config, batch, dtype, is_compiled=False):
+def transformers_encoder(config, batch, dtype, is_compiled=False):
     """Returns a function that encodes a batch with transformers' BertModel."""
     model = transformers.BertModel(peers.transformers_config(config)).eval().to(dtype)
     model = torch.compile(model) if is_compiled else model
@@ -84,7 +86,7 @@ def of_transformers(config, batch, dtype, is_compiled=False):
     return encode
 
 
-def of_onnx_runtime(config, batch):
+def onnx_runtime_encoder(config, batch):
     """Returns a function that encodes a batch with transformers' BertModel in ONNX Runtime."""
     model = transformers.BertModel(peers.transformers_config(config)).eval()
     inputs = peers.torch_inputs(batch)
@@ -98,7 +100,7 @@ def of_onnx_runtime(config, batch):
     return lambda: session.run(None, arrays)[0]
 
 
-def of_keras_hub(config, batch, policy, is_compiled):
+def keras_hub_encoder(config, batch, policy, is_compiled):
     """Returns a function that encodes a batch with keras-hub's BertBackbone."""
     model = peers.keras_hub_backbone(config, policy)
     inputs = {name: tf.constant(values) for name, values in peers.keras_hub_inputs(batch).items()}

@@ -74,7 +74,10 @@ def main() -> None:
     else:
         vectors = encode(examples, labels, few_shot_config(ModelFolder(arguments.model)))
         facts["different_texts"] = len({*group_numbers(example.key for example in examples)})
-        results = {"draws": of_draws(examples, labels, vectors), "curve": learning_curve(examples, labels, vectors)}
+        results = {
+            "draws": measure_draws(examples, labels, vectors),
+            "curve": learning_curve(examples, labels, vectors),
+        }
     pathlib.Path(arguments.output).write_text(json.dumps(facts | results, indent=2) + "\n")
     print(json.dumps(facts | results, indent=2))
 
@@ -97,7 +100,7 @@ def flip(examples: Sequence[Example], labels: Sequence[str], seed: int) -> tuple
     return changed, {examples[number].source for number in flipped}
 
 
-def of_draws(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray) -> list[dict]:
+def measure_draws(examples: Sequence[Example], labels: Sequence[str], vectors: np.ndarray) -> list[dict]:
     """Returns the figures with and without copies of the wrong texts, for folds of texts and of rows."""
     found: dict[tuple, list[dict[str, float]]] = collections.defaultdict(list)
     for seed in range(NUM_DRAWS):
@@ -123,10 +126,10 @@ def of_draws(examples: Sequence[Example], labels: Sequence[str], vectors: np.nda
 def figures(probabilities: np.ndarray, ids: np.ndarray, is_wrong: np.ndarray) -> dict[str, float]:
     """Returns the figures of a draw, as the top of this file describes them."""
     places = np.arange(len(ids))
-    of_label = probabilities[places, ids]
+    label_probabilities = probabilities[places, ids]
     others = probabilities.copy()
     others[places, ids] = -1
-    margins = of_label - others.max(-1)
+    margins = label_probabilities - others.max(-1)
     first = np.argsort(margins, kind="stable")[: min(is_wrong.sum(), np.sum(margins < 0))]
     sets = {"suspects": margins < 0, "confident": are_confident(probabilities, ids)}
     return {
@@ -134,7 +137,7 @@ def figures(probabilities: np.ndarray, ids: np.ndarray, is_wrong: np.ndarray) ->
         **{f"recall of {name}": is_wrong[chosen].sum() / is_wrong.sum() for name, chosen in sets.items()},
         **{f"precision of {name}": is_wrong[chosen].mean() for name, chosen in sets.items()},
         "average precision": average_precision_score(is_wrong, -margins),
-        "average precision of cleanlab": average_precision_score(is_wrong, -of_label),
+        "average precision of cleanlab": average_precision_score(is_wrong, -label_probabilities),
     }
 
 
@@ -169,9 +172,9 @@ def learning_curve(examples: Sequence[Example], labels: Sequence[str], vectors: 
                 if way == "random":
                     used += left[:NUM_ADDED]
                     continue
-                asked = [dataclasses.replace(examples[row], source=str(row)) for row in left]
+                candidates = [dataclasses.replace(examples[row], source=str(row)) for row in left]
                 guesses = model.predict_proba(vectors[left])
-                used += [int(one.source) for one in choose_next(asked, labels, vectors[left], guesses, NUM_ADDED)]
+                used += [int(one.source) for one in choose_next(candidates, labels, vectors[left], guesses, NUM_ADDED)]
     return [
         {
             "labels": NUM_AT_START * len(labels) + NUM_ADDED * number,

@@ -40,7 +40,7 @@ def describe_machine(packages=()):
 
 def check_names(name, given, known):
     """Raises a `Mistake` if a list of names, the value of a flag, has one that is not known."""
-    if unknown := [each for each in given if each not in known]:
+    if unknown := [value for value in given if value not in known]:
         raise Mistake('--{} has "{}", but must be some of {}', name, unknown[0], ", ".join(known))
 
 

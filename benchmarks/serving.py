@@ -131,7 +131,9 @@ def open_servers(folders, has_peers, precision, stack):
     ours = {OURS: _start(models, stack), f"{OURS} unbatched": _start([*models, *_UNBATCHED], stack)}
     programs = {}
     for name, task in TASKS.items():
-        programs |= {(name, who): Program(f"{each.url}/{task.route}", each.process_id) for who, each in ours.items()}
+        programs |= {
+            (name, who): Program(f"{server.url}/{task.route}", server.process_id) for who, server in ours.items()
+        }
         if has_peers:
             programs[name, task.peer] = _start(
                 ["benchmarks/serving_peer.py", task.peer, folders[name], precision], stack
@@ -206,7 +208,11 @@ def compare_answers(programs, texts, precision):
         return [task.numbers(await load_client.ask(url, task.body(text))) for text in texts]
 
     for name, task in TASKS.items():
-        found = {who: asyncio.run(answers(task, each.url)) for (of, who), each in programs.items() if of == name}
+        found = {
+            who: asyncio.run(answers(task, program.url))
+            for (task_name, who), program in programs.items()
+            if task_name == name
+        }
         for who, values in found.items():
             if not np.allclose(values, found[OURS], rtol=1e-3, atol=_LARGEST_CHANGES[precision]):
                 raise Mistake("{} gives other {} than {}; the weights or the settings differ", who, name, OURS)
@@ -253,7 +259,7 @@ def print_table(turns, costs):
         ratio = statistics.median(mine.rate / turn.rate for mine, turn in zip(ours, found, strict=True))
         times = [statistics.median(turn.percentile(share) for turn in found) for share in (0.5, 0.95, 0.99)]
         cells = [task, str(num_clients), name, spread([turn.rate for turn in found], 1), f"{ratio:.2f}"]
-        cells += [*(f"{1000 * each:.0f}" for each in times), f"{times[2] / times[0]:.1f}"]
+        cells += [*(f"{1000 * seconds:.0f}" for seconds in times), f"{times[2] / times[0]:.1f}"]
         cells.append(f"{1000 * statistics.median(costs[key]):.1f}")
         print(f"| {' | '.join(cells)} |", flush=True)
 

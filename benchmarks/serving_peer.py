@@ -32,7 +32,7 @@ def open_classifier(folder, dtype):
     classify = transformers.pipeline("text-classification", model=folder, top_k=None, device="cpu", dtype=dtype)
 
     def answer(body):
-        found = {each["label"]: each["score"] for each in classify([body["text"]])[0]}
+        found = {result["label"]: result["score"] for result in classify([body["text"]])[0]}
         return {"answers": [{"probabilities": found}]}
 
     return answer

@@ -48,10 +48,10 @@ def make_programs(config, batch):
         "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
         "transformers float32": lambda: peers.transformers_step(config, batch, is_mixed=False),
         "transformers bfloat16": lambda: peers.transformers_step(config, batch, is_mixed=True),
-        "keras-hub graph float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=False),
-        "keras-hub graph bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=False),
-        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, "float32", is_compiled=True),
-        "keras-hub XLA bfloat16": lambda: of_keras_hub(config, batch, "mixed_bfloat16", is_compiled=True),
+        "keras-hub graph float32": lambda: keras_hub_step(config, batch, "float32", is_compiled=False),
+        "keras-hub graph bfloat16": lambda: keras_hub_step(config, batch, "mixed_bfloat16", is_compiled=False),
+        "keras-hub XLA float32": lambda: keras_hub_step(config, batch, "float32", is_compiled=True),
+        "keras-hub XLA bfloat16": lambda: keras_hub_step(config, batch, "mixed_bfloat16", is_compiled=True),
     }
     if peers.has_compiler():
         programs |= {
@@ -74,7 +74,7 @@ def ours(config, batch, policy, is_compiled):
     return lambda: float(trainer.train(batches, one)["loss"])
 
 
-def of_keras_hub(config, batch, policy, is_compiled):
+def keras_hub_step(config, batch, policy, is_compiled):
     """Returns a function that takes one step of keras-hub's BertBackbone with its masked-LM head and Keras's AdamW."""
     backbone = peers.keras_hub_backbone(config, policy)
     policy = keras.dtype_policies.get(policy)

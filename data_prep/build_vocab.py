@@ -117,7 +117,7 @@ def main(argv: list[str]) -> dict:
         tokenizer.do_lower_case,
         tokenizer.strip_accents,
     )
-    held_out = {name: dataclasses.asdict(each) for name, each in measured.items()}
+    held_out = {name: dataclasses.asdict(figures) for name, figures in measured.items()}
     return {"vocab_size": len(pieces), **dataclasses.asdict(coverage), "held_out": held_out}
 
 

@@ -110,8 +110,8 @@ def build(values: flags.FlagValues, start_workers: Callable | None = None) -> di
     console.print(_table(summary, settings))
     if eval_files:
         log.info("held out: %s examples", f"{summary['eval']['instances']:,}")
-    shown = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
-    log.info("wrote %s", ", ".join([shown, *eval_files]))
+    file_names = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
+    log.info("wrote %s", ", ".join([file_names, *eval_files]))
     return summary
 
 

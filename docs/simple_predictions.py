@@ -29,11 +29,11 @@ def answer_questions(data_file, predictions_file, odds_file):
         for paragraph in article["paragraphs"]:
             sentences = re.split(r"(?<=[.!?]) ", paragraph["context"])
             for question in paragraph["qas"]:
-                asked = words_of(question["question"])
-                best = max(sentences, key=lambda sentence, asked=asked: len(asked & words_of(sentence)))
+                question_words = words_of(question["question"])
+                best = max(sentences, key=lambda sentence, words=question_words: len(words & words_of(sentence)))
                 found = NAME_OR_NUMBER.findall(best)
                 answers[question["id"]] = found[-1] if found else ""
-                odds[question["id"]] = 1 - len(asked & words_of(best)) / len(asked)
+                odds[question["id"]] = 1 - len(question_words & words_of(best)) / len(question_words)
     for file, values in ((predictions_file, answers), (odds_file, odds)):
         pathlib.Path(file).write_text(json.dumps(values), encoding="utf-8")
 

@@ -142,23 +142,23 @@ class BaseModel(keras.Model):
 
     def _load(self, checkpoint: Checkpoint, has_new_head: bool) -> None:
         weights = weights_by_name(self)
-        of_head = [name for name in weights if not is_of_encoder(name)]
+        head_weight_names = [name for name in weights if not is_of_encoder(name)]
         others = [head for head in checkpoint.heads if head in TOP_LEVEL_HEADS and head != self.head_name]
         # Without the class in its config.json, a head counts as that of a classifier.
         classes = checkpoint.hugging_face_config.get("architectures") or ()
         is_certain = others != ["classifier"] or any(name.endswith("ForSequenceClassification") for name in classes)
         is_of_another = self.head_name and others and is_certain
-        missing = [name for name in of_head if name not in checkpoint.names]
+        missing = [name for name in head_weight_names if name not in checkpoint.names]
         missing = [f"the head {self.head_name}"] if is_of_another else missing
         if missing and not has_new_head:
             raise self._without_head(checkpoint, missing)
         if has_new_head:
-            weights = {name: weight for name, weight in weights.items() if name not in of_head}
-        may_lack_pooler = has_new_head or not (self.uses_pooler and of_head)
+            weights = {name: weight for name, weight in weights.items() if name not in head_weight_names}
+        may_lack_pooler = has_new_head or not (self.uses_pooler and head_weight_names)
         new_allowed = POOLER_PATTERNS if may_lack_pooler else ()
         ignored = entries_of_other_heads(checkpoint, weights)
         report = load_weights(weights, checkpoint, new_allowed=new_allowed, ignored=ignored)
-        new = [*report.new, *(of_head if has_new_head else ())]
+        new = [*report.new, *(head_weight_names if has_new_head else ())]
         is_surprising = bool(report.new) and self.uses_pooler and not has_new_head
         log.log(logging.WARNING if is_surprising else logging.INFO, "%s", dataclasses.replace(report, new=new))
 

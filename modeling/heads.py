@@ -101,8 +101,10 @@ class SpanBoundaryHead(keras.layers.Layer):
             embedding_table: float [V, E], the word embeddings of the encoder.
         """
         places = ops.one_hot(positions - lefts - 1, NUM_SPAN_POSITIONS, dtype=self.compute_dtype)
-        of_places = ops.matmul(places, self.position_embeddings)  # [B, P, 200]
-        x = ops.concatenate([rows_at(sequence_output, lefts), rows_at(sequence_output, rights), of_places], axis=-1)
+        place_embeddings = ops.matmul(places, self.position_embeddings)  # [B, P, 200]
+        x = ops.concatenate(
+            [rows_at(sequence_output, lefts), rows_at(sequence_output, rights), place_embeddings], axis=-1
+        )
         x = self.layer_norm_1(self.activation(self.dense_1(x)))  # [B, P, H]
         x = self.layer_norm_2(self.activation(self.dense_2(x)))  # [B, P, E]
         return _scores_of_vocabulary(x, embedding_table, self.output_bias)

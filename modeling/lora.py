@@ -231,8 +231,8 @@ def _check_fit(
     """Checks that an adapter has exactly the weights to train, and belongs to the frozen ones."""
     kernels = [_kernel(dense) for dense in _layers(model, facts["targets"])]
     shapes = {name: list(weight.shape) for name, weight in weights.items()}
-    of_encoders = {id(weight) for encoder in _encoders_of(model) for weight in encoder.weights}
-    needed = {name for name, weight in weights.items() if weight.trainable and id(weight) not in of_encoders}
+    encoder_weight_ids = {id(weight) for encoder in _encoders_of(model) for weight in encoder.weights}
+    needed = {name for name, weight in weights.items() if weight.trainable and id(weight) not in encoder_weight_ids}
     for name in _names_of(kernels, weights):
         added = [f"{name.removesuffix('kernel')}lora_kernel_{letter}" for letter in "ab"]
         shapes |= zip(added, ([shapes[name][0], facts["rank"]], [facts["rank"], shapes[name][1]]), strict=True)

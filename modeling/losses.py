@@ -159,8 +159,8 @@ class ClassificationLoss(Loss):
     def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
         weights = super()._weights(features)  # [B]
         if self.class_weights is not None:
-            of_class = ops.take(ops.convert_to_tensor(self.class_weights, "float32"), features["label_ids"])
-            weights["loss"] = weights["loss"] * of_class
+            class_weights = ops.take(ops.convert_to_tensor(self.class_weights, "float32"), features["label_ids"])
+            weights["loss"] = weights["loss"] * class_weights
         return weights
 
     def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ _DATA = (
 
 
 # A report shows the command that computes all of it, without the flags that choose a part.
-_OF_PARTS = ("--report", "--variants=", "--seeds=")
+_PART_FLAGS = ("--report", "--variants=", "--seeds=")
 
 
 def define_flags():
@@ -87,7 +87,7 @@ def main(argv):
 
     check_probes(study, values.data_dir)
     command = shlex.join(
-        ["python", "studies/run_study.py", *(one for one in argv[1:] if not one.startswith(_OF_PARTS))]
+        ["python", "studies/run_study.py", *(one for one in argv[1:] if not one.startswith(_PART_FLAGS))]
     )
     run_at(values, name, study, SCALES[values.scale], command)
 
@@ -110,8 +110,8 @@ def run_at(values, name, study, scale, command):
         ]
         corpus = Corpus(cells, read_documents(",".join(patterns)), scale.most_documents, scale.vocab_size)
     run = Run(name, study, scale, cells, corpus, values.data_dir, values.model_dir)
-    of_model = f"-{pathlib.Path(values.model_dir).name}" if values.model_dir else ""
-    reports = folder / values.scale / f"{name}{of_model}"
+    model_suffix = f"-{pathlib.Path(values.model_dir).name}" if values.model_dir else ""
+    reports = folder / values.scale / f"{name}{model_suffix}"
     if values.report:
         run.report(reports, command)
     else:

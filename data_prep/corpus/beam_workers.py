@@ -100,7 +100,7 @@ def _in_one_sentence() -> Iterator[None]:
         if kind == "ModuleNotFoundError" and "bert_keras" in sentence:
             raise Mistake("a worker of Apache Beam has no bert_keras; install this project on each machine") from error
         # Their class says whether finished work is of use.
-        mistakes = {each.__name__: each for each in (Mistake, *Mistake.__subclasses__())}
+        mistakes = {class_.__name__: class_ for class_ in (Mistake, *Mistake.__subclasses__())}
         if kind in mistakes:
             raise mistakes[kind]("{}", sentence) from error
         raise

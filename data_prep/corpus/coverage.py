@@ -152,13 +152,13 @@ def coverage_table(measured: Mapping[str, Coverage]) -> Table:
     table = Table("tokens", *measured, show_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    table.add_row("word pieces per word", *(f"{each.pieces_per_word:.3f}" for each in measured.values()))
+    table.add_row("word pieces per word", *(f"{coverage.pieces_per_word:.3f}" for coverage in measured.values()))
     for label, name in (("words of one token", "whole_share"), ("unknown words", "unknown_share")):
-        table.add_row(label, *(f"{100 * getattr(each, name):.2f} %" for each in measured.values()))
-    if any(each.unknown_characters for each in measured.values()):
-        shares = (f"{100 * each.unknown_character_share:.2f} %" for each in measured.values())
+        table.add_row(label, *(f"{100 * getattr(coverage, name):.2f} %" for coverage in measured.values()))
+    if any(coverage.unknown_characters for coverage in measured.values()):
+        shares = (f"{100 * coverage.unknown_character_share:.2f} %" for coverage in measured.values())
         table.add_row("unknown characters", *shares)
-        most = (" ".join(each.unknown_characters[:5]) for each in measured.values())
+        most = (" ".join(coverage.unknown_characters[:5]) for coverage in measured.values())
         table.add_row("most frequent", *most)
     return table
 

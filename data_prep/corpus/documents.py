@@ -134,8 +134,8 @@ def _without_own(files: list[str], own_files: Collection[str], pattern: str) -> 
             own |= {paths.real(file), paths.real(note)}
     left_out = [file for file in files if paths.real(file) in own]
     if left_out:
-        shown = some_of(left_out, 3, kind=" files")
-        log.info("%s: left out %s: records and a vocabulary are not text", pattern, shown)
+        file_names = some_of(left_out, 3, kind=" files")
+        log.info("%s: left out %s: records and a vocabulary are not text", pattern, file_names)
     return [file for file in files if paths.real(file) not in own]
 
 
@@ -161,13 +161,13 @@ def _files_of(folder: str, above: Collection[object] = ()) -> list[str]:
         except (ValueError, KeyError, TypeError, RecursionError):
             raise Mistake("{}/state.json does not list the dataset's files; save it again", folder) from None
     found = []
-    for each in (paths.join(folder, name) for name in names):
-        if not paths.is_dir(each):
-            found.append(each)
-        elif paths.file_id(each) in above:
-            log.warning("%s is a link to a folder that it is in; left out", each)
+    for path in (paths.join(folder, name) for name in names):
+        if not paths.is_dir(path):
+            found.append(path)
+        elif paths.file_id(path) in above:
+            log.warning("%s is a link to a folder that it is in; left out", path)
         else:
-            found += _files_of(each, above)
+            found += _files_of(path, above)
     return found
 
 

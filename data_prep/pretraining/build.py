@@ -185,11 +185,11 @@ class Build:
     def metadata_of_files(self, summaries: Sequence[dict]) -> list[dict]:
         """Returns the metadata of each output, from the summaries of both parts; only one has long lists of files."""
         counts = (len(self.output_files), len(self.eval_files))
-        each = [summary for summary, count in zip(summaries, counts, strict=False) for _ in range(count)]
+        copies = [summary for summary, count in zip(summaries, counts, strict=False) for _ in range(count)]
         settings, first = self.metadata["settings"], paths.name(metadata_file(self.output_files[0]))
         short = {name: f"see {first}" for name in _LISTS if len(settings.get(name) or "") > _LONGEST_LIST}
         others = {**self.metadata, "settings": settings | short}
-        return [{**(others if number else self.metadata), "summary": summary} for number, summary in enumerate(each)]
+        return [{**(others if number else self.metadata), "summary": summary} for number, summary in enumerate(copies)]
 
 
 def build_pretraining_data(build: Build) -> dict:
@@ -279,8 +279,8 @@ def _build_files(build: Build, workers: Workers, folder: WorkFolder, files: Sequ
         ):
             check_corpus(documents, build)
             tell_room(documents, build.tools, build.is_gzip, build.folder, [paths.real(file) for file in outputs])
-            runs, counts, shown = draw_all(documents, build.tools, work, len(outputs), build.is_release_order)
-            for number, instance in enumerate(shown):
+            runs, counts, first_instances = draw_all(documents, build.tools, work, len(outputs), build.is_release_order)
+            for number, instance in enumerate(first_instances):
                 show(number, instance, build.tools.tokenizer, build.settings.sentence_task)
             summaries.append(summarize(counts, documents, num_unknown, build.settings.max_seq_length) | report)
             runs = merge_all(runs, work)

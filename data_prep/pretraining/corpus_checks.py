@@ -66,7 +66,7 @@ def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings, i
             f"at least {100 * cut_share:.0f} % of the tokens are cut off, because their {unit}s are longer "
             "than an example",
         ]
-        shown = [sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005]
+        notable_signs = [sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005]
         text = (
             "the text seems to have one paragraph a line: {}; put one sentence on each line, and a blank line after "
             "each document, or give {split_sentences}"
@@ -76,7 +76,7 @@ def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings, i
                 "{split_sentences} finds few ends of sentences: {}; check with {documents} where documents end; text "
                 "without marks of sentences needs another splitter"
             )
-        log.warning(Message(text, ", and ".join(shown)))
+        log.warning(Message(text, ", and ".join(notable_signs)))
 
 
 def lone_and_cut_shares(documents: Documents, settings: PretrainingDataSettings) -> tuple[float, float]:

@@ -73,9 +73,9 @@ def casing_of(files: Any, given: Set[str]) -> dict[str, Any]:
     `files` are settings with "vocab_file", "do_lower_case" and "strip_accents".
     """
     casing = {"do_lower_case": files.do_lower_case, "strip_accents": files.strip_accents}
-    of_vocabulary = files_of_vocabulary(files.vocab_file)
-    check_casing(of_vocabulary, **{name: value if name in given else None for name, value in casing.items()})
-    for name, fact in of_vocabulary.casing.items():
+    vocabulary_files = files_of_vocabulary(files.vocab_file)
+    check_casing(vocabulary_files, **{name: value if name in given else None for name, value in casing.items()})
+    for name, fact in vocabulary_files.casing.items():
         if name not in given:
             casing[name] = fact.value
             log.info(Message("{}={} ({})", Setting(name), fact.value, fact.source))

@@ -60,13 +60,13 @@ def draw_all(
     if is_release_order:
         draw, tasks = functools.partial(_draw_in_order, work.progress), {"examples": num_files}
         sizes = {"examples": len(documents) * num_duplicates}
-    runs, shown = [], []
+    runs, first_instances = [], []
     for _, result in work.run(draw, tasks, "building instances", sizes, "documents"):
         counts.update(result["counts"])
         runs += [tuple(run) for run in result["runs"]]
-        shown = shown or result["shown"]
+        first_instances = first_instances or result["shown"]
     # Sorted, so that the order of examples with equal keys does not depend on which task finished first.
-    return sorted(runs), counts, [Instance(*instance) for instance in shown]
+    return sorted(runs), counts, [Instance(*instance) for instance in first_instances]
 
 
 def _draw_in_order(progress: Progress, tools: Tools, folder: WorkFolder, name: str, num_files: int) -> dict:
@@ -74,7 +74,7 @@ def _draw_in_order(progress: Progress, tools: Tools, folder: WorkFolder, name: s
 
     The records are in the order in which they were drawn; the index leads to them in that of the files.
     """
-    settings, counts, shown = tools.settings, collections.Counter(), []
+    settings, counts, first_instances = tools.settings, collections.Counter(), []
     rng, ends = random.Random(settings.random_seed), array("Q", [0])
     with (
         contextlib.closing(open_corpus(folder, tools.tokenizer.vocab_size)) as documents,
@@ -87,13 +87,13 @@ def _draw_in_order(progress: Progress, tools: Tools, folder: WorkFolder, name: s
             records.writelines(framed)
             for instance in batch:
                 count_instance(counts, instance)
-            shown = shown or batch[:_NUM_SHOWN]
+            first_instances = first_instances or batch[:_NUM_SHOWN]
             documents.release()
     order = array("Q", range(len(ends) - 1))
     shuffle(order, rng)
     with folder.create(f"{name}.index") as index:
         write_ranks(index, np.asarray(order), np.asarray(ends), num_files)
-    result = {"counts": counts, "runs": [(name, records.num_bytes)], "shown": shown}
+    result = {"counts": counts, "runs": [(name, records.num_bytes)], "shown": first_instances}
     return folder.finish(name, result, [records, index])
 
 
@@ -109,18 +109,18 @@ def _cut(documents: Documents, num_duplicates: int) -> list[tuple[int, int]]:
 
 def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple[int, int, int]) -> dict:
     duplicate, first, end = task
-    settings, counts, shown, runs = tools.settings, collections.Counter(), [], RunWriter(folder, name)
+    settings, counts, first_instances, runs = tools.settings, collections.Counter(), [], RunWriter(folder, name)
     with contextlib.closing(open_corpus(folder, tools.tokenizer.vocab_size)) as documents:
         for index in range(first, end):
             for key, instance in draw_document(documents, index, duplicate, settings, tools.vocabulary):
                 runs.write(key, serialize_example(instance.features(settings)))
                 count_instance(counts, instance)
                 if counts["instances"] <= _NUM_SHOWN and not duplicate and not first:
-                    shown.append(instance)
+                    first_instances.append(instance)
                 if not counts["instances"] % _INSTANCES_BETWEEN_RELEASES:
                     documents.release()
     runs.close()
-    return folder.finish(name, {"counts": counts, "runs": runs.runs, "shown": shown}, runs.files)
+    return folder.finish(name, {"counts": counts, "runs": runs.runs, "shown": first_instances}, runs.files)
 
 
 def write_all(runs: Sequence[tuple[str, int]], work: Work, num_files: int, is_gzip: bool) -> dict[str, int]:

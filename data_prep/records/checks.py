@@ -26,7 +26,7 @@ _SECONDS = 60.0  # to look for a record that TensorFlow does not name
 
 def count_records(path: str, is_compressed: bool, progress: Progress) -> int:
     """Counts the records of a file by their length prefixes; raises ValueError if the file ends inside a record."""
-    count, position, told, size, header = 0, 0, 0, paths.size(path), b""
+    count, position, previous, size, header = 0, 0, 0, paths.size(path), b""
     with (
         paths.open_file(path) as stored,
         gzip.open(stored) if is_compressed else contextlib.nullcontext(stored) as file,
@@ -44,8 +44,8 @@ def count_records(path: str, is_compressed: bool, progress: Progress) -> int:
                     raise EOFError
                 count += 1
                 done = stored.tell() if is_compressed else position
-                progress.advance(done - told)
-                told = done
+                progress.advance(done - previous)
+                previous = done
         except (EOFError, zlib.error, gzip.BadGzipFile):
             # A record begins with its length, whose high bytes are 0.
             if not count and header and b"\0" not in header:

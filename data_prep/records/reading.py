@@ -105,14 +105,15 @@ def open_records(
         max_predictions_per_seq=max_predictions_per_seq,
         vocab_size=vocab_size,
         metadata=stored[first],
-        has_sentence_task=any(each.get("sentence_task") != "none" for each in built_with),
+        has_sentence_task=any(settings.get("sentence_task") != "none" for settings in built_with),
         sentence_tasks={
-            each["sentence_task"]: path
-            for path, each in zip(files, built_with, strict=True)
-            if each.get("sentence_task", "none") != "none"
+            settings["sentence_task"]: path
+            for path, settings in zip(files, built_with, strict=True)
+            if settings.get("sentence_task", "none") != "none"
         },
         has_spans=all(
-            each.get("sentence_task") == "none" and each.get("masked_spans", "none") != "none" for each in built_with
+            settings.get("sentence_task") == "none" and settings.get("masked_spans", "none") != "none"
+            for settings in built_with
         ),
     )
     if not records.total_examples:
@@ -208,8 +209,8 @@ def _find_files(patterns: str) -> list[str]:
 def _check_metadata(
     path: str, metadata: Mapping[str, Any], max_seq_length: int, max_predictions_per_seq: int, vocab_size: int
 ) -> None:
-    asked = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
-    for name, value in asked.items():
+    requested = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
+    for name, value in requested.items():
         if metadata.get(name, value) != value:
             raise Mistake(
                 "{0} was built with {1}={2}, but {1}={3} was given; give {1}={2} or build the records again",

@@ -83,7 +83,7 @@ def _as_pairs(texts: Texts) -> Iterator[tuple[Text, Text | None]]:
 def _zipped(columns: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
     lists = [list(column) for column in columns]
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
-        lengths = ", ".join(str(len(each)) for each in lists)
+        lengths = ", ".join(str(len(texts)) for texts in lists)
         raise ValueError(
             f"the texts are a tuple of lists of {lengths} texts, but a tuple has two texts, or two lists of one "
             "length: the first and the second texts of pairs; give single texts as a list"

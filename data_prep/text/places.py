@@ -87,9 +87,9 @@ def place_rows(
     """
     located, rows = functools.cache(locate_text), []
     cls, sep = (Token(tokenizer.vocab[token]) for token in ("[CLS]", "[SEP]"))
-    for number, (of_row, starts_of_row) in enumerate(zip(segment_ids, starts, strict=False)):
-        num_second = int(np.count_nonzero(of_row))
-        sizes = len(of_row) - num_second - 2, max(0, num_second - 1)
+    for number, (row_segment_ids, starts_of_row) in enumerate(zip(segment_ids, starts, strict=False)):
+        num_second = int(np.count_nonzero(row_segment_ids))
+        sizes = len(row_segment_ids) - num_second - 2, max(0, num_second - 1)
         parts: list[Sequence[Token]] = [(), ()]
         for place, ((name, text), start) in enumerate(zip(texts.items(), starts_of_row, strict=False)):
             tokens = located(text if isinstance(text, str) else text[number], name)

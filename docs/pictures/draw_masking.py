@@ -45,10 +45,10 @@ def chosen(instance):
 
 def is_clear(instance):
     """Returns whether an example has each kind of replacement, [MASK] most often, and only long words at the others."""
-    of_position = chosen(instance)
+    replacements = chosen(instance)
     tokens = sample_tokenizer().convert_ids_to_tokens(instance.tokens)
-    words = [tokens[position] for position, (kind, _) in of_position.items() if kind != "[MASK]"]
-    counts = collections.Counter(kind for kind, _ in of_position.values())
+    words = [tokens[position] for position, (kind, _) in replacements.items() if kind != "[MASK]"]
+    counts = collections.Counter(kind for kind, _ in replacements.values())
     return [counts[kind] for kind in KINDS] == [5, 1, 1] and all(len(word) > 4 and word.isalpha() for word in words)
 
 
@@ -65,9 +65,9 @@ def figures():
 def draw_tokens(canvas, top, instance):
     """Draws an example line by line, with the original of each chosen token below it; returns the lower end."""
     tokens = sample_tokenizer().convert_ids_to_tokens(instance.tokens)
-    of_position, x, height = chosen(instance), MARGIN, 34
+    replacements, x, height = chosen(instance), MARGIN, 34
     for position, token in enumerate(tokens):
-        kind, original_id = of_position.get(position, (None, None))
+        kind, original_id = replacements.get(position, (None, None))
         original = sample_tokenizer().convert_ids_to_tokens([original_id])[0] if original_id is not None else ""
         width = max(text_width(token, 13.5), text_width(original, 13.5)) + 12
         if x + width > WIDTH - MARGIN:

@@ -45,24 +45,24 @@ def figures():
     plain, packed = batches()
     # Of the rows with the most examples, the one with the most padding.
     paddings = (packed["input_mask"] == 0).sum(-1)
-    shown = max(range(len(paddings)), key=lambda row: (packed["sequence_weights"][row].sum(), paddings[row]))
+    mask_row = max(range(len(paddings)), key=lambda row: (packed["sequence_weights"][row].sum(), paddings[row]))
     tops = [64, 64 + 12 * BATCH_SIZE + 52]
     canvas = Canvas(WIDTH, tops[1] + 12 * len(packed["input_mask"]) + 476)
     canvas.write(MARGIN, 24, f"A batch of {BATCH_SIZE} examples", 15, weight="bold")
     numbers = plain["input_mask"] * np.arange(1, BATCH_SIZE + 1)[:, None]
     draw_rows(canvas, tops[0], numbers, "without --pack")
     # The number of an example in the batch, from its tokens.
-    of_tokens = {tuple(ids[mask > 0]): number for number, (ids, mask) in enumerate(rows_of(plain), 1)}
+    numbers_by_tokens = {tuple(ids[mask > 0]): number for number, (ids, mask) in enumerate(rows_of(plain), 1)}
     ids, sequences = packed["input_ids"], packed["sequence_ids"]
     numbers = np.zeros_like(sequences)
     for row, sequence in {(row, s) for row, s in np.ndindex(len(ids), sequences.max() + 1) if s}:
         is_part = sequences[row] == sequence
         if is_part.any():
-            numbers[row, is_part] = of_tokens[tuple(ids[row, is_part])]
+            numbers[row, is_part] = numbers_by_tokens[tuple(ids[row, is_part])]
     draw_rows(canvas, tops[1], numbers, "with --pack")
     top = tops[1] + 12 * len(ids) + 42
-    canvas.write(MARGIN, top, f"The attention mask of row {shown + 1}", 15, weight="bold")
-    draw_mask(canvas, top + 58, numbers[shown], packed["sequence_ids"][shown], packed["position_ids"][shown])
+    canvas.write(MARGIN, top, f"The attention mask of row {mask_row + 1}", 15, weight="bold")
+    draw_mask(canvas, top + 58, numbers[mask_row], packed["sequence_ids"][mask_row], packed["position_ids"][mask_row])
     return {"packing": canvas.figure}
 
 

@@ -36,13 +36,13 @@ def shade(token, segment):
 def network(canvas, x, y, width, texts, masked=()):
     """Draws the tokens, the encoder above them and a vector for each token; returns the middle of each vector."""
     tokens, _, segments = encoded(*texts)
-    shown = ["[MASK]" if number in masked else token for number, token in enumerate(tokens)]
+    token_texts = ["[MASK]" if number in masked else token for number, token in enumerate(tokens)]
     step = width / len(tokens)
-    size = min(12, 1.5 * step / max(map(len, shown)))
+    size = min(12, 1.5 * step / max(map(len, token_texts)))
     canvas.box(x, y + 52, width, 50, INK, text="BERT", size=16, text_color="white", weight="bold")
     middles = [x + step * (number + 0.5) for number in range(len(tokens))]
     for number, middle in enumerate(middles):
-        left, token = middle - step / 2 + 1.5, shown[number]
+        left, token = middle - step / 2 + 1.5, token_texts[number]
         canvas.box(left, y + 130, step - 3, 26, shade(token, segments[number]), text=token, size=size)
         canvas.arrow((middle, y + 129), (middle, y + 104))
         canvas.arrow((middle, y + 51), (middle, y + 28))
@@ -80,10 +80,10 @@ def pretraining_and_fine_tuning():
     ]
     step = (600 - 40) / sum(len(encoded(*texts)[0]) for _, _, texts, _ in tasks)
     x = 20
-    for program, name, texts, of_tokens in tasks:
+    for program, name, texts, output_texts in tasks:
         width = step * len(encoded(*texts)[0])
         canvas.write(x, 352, name, 13.5, weight="bold")
-        outputs(canvas, 371, network(canvas, x, 416, width, texts), of_tokens)
+        outputs(canvas, 371, network(canvas, x, 416, width, texts), output_texts)
         canvas.write(x, 588, program, 12, color=MUTED, font=MONO)
         x += width + 20
     return canvas.figure
@@ -148,10 +148,10 @@ def fine_tuning_tasks():
             {(n, n): "OBOO"[n - 1] for n in range(1, 5)},
         ),
     ]
-    for number, (name, program, examples, texts, of_tokens) in enumerate(tasks):
+    for number, (name, program, examples, texts, output_texts) in enumerate(tasks):
         x, y = 20 + 316 * (number % 2), 26 + 280 * (number // 2)
         canvas.write(x, y, name, 14.5, weight="bold")
         canvas.write(x, y + 21, examples, 12.5, color=MUTED)
         canvas.write(x + 284, y, program, 12, color=MUTED, align="right", font=MONO)
-        outputs(canvas, y + 43, network(canvas, x, y + 88, 284, texts), of_tokens)
+        outputs(canvas, y + 43, network(canvas, x, y + 88, 284, texts), output_texts)
     return canvas.figure

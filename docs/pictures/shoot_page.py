@@ -89,11 +89,11 @@ def main(addresses):
 
 def in_a_row(shots):
     """Returns images next to each other, cut to the height of the lowest."""
-    width, height = sum(each.width for each in shots), min(each.height for each in shots)
+    width, height = sum(image.width for image in shots), min(image.height for image in shots)
     row, left = Image.new("RGB", (width, height)), 0
-    for each in shots:
-        row.paste(each, (left, 0))
-        left += each.width
+    for image in shots:
+        row.paste(image, (left, 0))
+        left += image.width
     return row
 
 

@@ -179,13 +179,13 @@ def _notice(phrases, section, notice_id):
         question, name = phrases.random.choice(questions)
         answered.append((_fill(question, values), {"text": values[name], "answer_start": said[name]}))
     phrases.random.shuffle(answered)
-    asked = [(question, [answer]) for question, answer in answered[:4]]
-    asked += [(question, []) for question in _unanswerable(phrases, facts, values, said)[:2]]
+    notice_questions = [(question, [answer]) for question, answer in answered[:4]]
+    notice_questions += [(question, []) for question in _unanswerable(phrases, facts, values, said)[:2]]
     return {
         "context": context.rstrip(),
         "qas": [
             {"id": f"{notice_id}q{index}", "question": question, "answers": answers, "is_impossible": not answers}
-            for index, (question, answers) in enumerate(asked)
+            for index, (question, answers) in enumerate(notice_questions)
         ],
     }
 

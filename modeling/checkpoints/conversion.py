@@ -179,7 +179,7 @@ def select(
         heads = _chosen_heads(checkpoint, head)
     else:
         # The weight names in a TensorFlow checkpoint do not identify the type of its head, but the task does.
-        heads = tuple(head_of_task if head_of_task and each in TOP_LEVEL_HEADS else each for each in checkpoint.heads)
+        heads = tuple(head_of_task if head_of_task and name in TOP_LEVEL_HEADS else name for name in checkpoint.heads)
     kept = heads if head else None
     selected = without_other_entries(checkpoint, kept, keep_optimizer)
     if unknown := _entries_of_unknown_heads(selected):

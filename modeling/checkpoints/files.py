@@ -237,8 +237,8 @@ def _nothing_to_open(folder: str, stale: str) -> FileNotFoundError | Mistake:
         name = min(pickles, key=lambda name: not _PICKLED_MODEL.match(name))
         return pickle_refusal(paths.join(folder, name))
     reason = f"{stale}; " if stale else ""
-    told = part_of_model(folder)
-    return FileNotFoundError(told or f"the folder {folder} has no checkpoint; {reason}{contents_of(folder)}")
+    message = part_of_model(folder)
+    return FileNotFoundError(message or f"the folder {folder} has no checkpoint; {reason}{contents_of(folder)}")
 
 
 def _prefixes(folder: str) -> list[str]:

@@ -111,7 +111,7 @@ def _read(file: str) -> dict[str, Any]:
     family, classes = values.get("model_type"), values.get("architectures")
     if not isinstance(family, str | None):
         raise Mistake("{}: model_type is {!r}, but must be a name such as 'bert'; correct it", file, family)
-    if not isinstance(classes, list | None) or not all(isinstance(each, str | None) for each in classes or ()):
+    if not isinstance(classes, list | None) or not all(isinstance(name, str | None) for name in classes or ()):
         raise Mistake("{}: architectures is {!r}, but must be a list of names of classes; correct it", file, classes)
     return values
 

@@ -16,23 +16,23 @@ from bert_keras.settings.model_files import WORDS
 from bert_keras.storage.json_files import check_whole
 
 # The tasks of the heads of a class; several if the head does not determine the task.
-_OF_PRETRAINING: dict[tuple[str, ...], tuple[str, ...]] = {
+_PRETRAINING_TASKS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("masked_lm",): ("fill_mask", "score"),
     ("next_sentence",): ("next_sentence",),
     ("masked_lm", "next_sentence"): ("fill_mask", "score", "next_sentence"),
     ("replaced_token",): ("replaced_tokens",),
 }
 _TASKS = {
-    **_OF_PRETRAINING,
+    **_PRETRAINING_TASKS,
     ("multiple_choice",): ("multiple_choice",),
     ("squad",): ("question_answering",),
     ("token_classifier",): ("token_classification",),
     ("classifier",): ("classification", "multi_label", "regression", "rerank"),
 }
-TASKS_OF_PRETRAINING = {task for tasks in _OF_PRETRAINING.values() for task in tasks}
+TASKS_OF_PRETRAINING = {task for tasks in _PRETRAINING_TASKS.values() for task in tasks}
 # Heads of the same weights, of which only the class or the user knows the task.
 _TOP_LEVEL_TASKS = tuple(task for head in TOP_LEVEL_HEADS for task in _TASKS[head,])
-_OF_PROBLEM_TYPES = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
+_TASKS_BY_PROBLEM_TYPE = dict(zip(PROBLEM_TYPES, ("classification", "multi_label", "regression"), strict=True))
 # The defaults of run_squad.py, but for the text of an answer, which is that of the context.
 _ANSWERS = {
     "max_answer_length": 30,
@@ -49,7 +49,7 @@ _ACTIVATIONS = {
     "torch.nn.modules.linear.Identity": "identity",
 }
 # Keys of sentence-transformers that mark a reranker and hold its activation; the second is older.
-_OF_RERANKERS = ("sentence_transformers", "sbert_ce_default_activation_function")
+_RERANKER_KEYS = ("sentence_transformers", "sbert_ce_default_activation_function")
 _LONGEST_WINDOW, _STRIDE = 384, 128
 _BESIDE_QUESTIONS = 4  # [CLS], a token of the text, and two [SEP]
 
@@ -112,7 +112,7 @@ def task_of_config(
             [*tasks],
         ).among(*tasks)
     # A model that reads left to right cannot see the tokens after a [MASK].
-    chosen = task or next(each for each in tasks if each != "fill_mask" or not config.get("is_decoder"))
+    chosen = task or next(name for name in tasks if name != "fill_mask" or not config.get("is_decoder"))
     if words not in (None, *WORDS):
         raise Mistake("{words} is {!r}, but must be one of {}", words, [*WORDS])
     if words and chosen != "token_classification":
@@ -120,9 +120,9 @@ def task_of_config(
     is_of_texts = chosen in _TASKS["classifier",]
     activation = activation_of(config, config_file) if is_of_texts else None
     if task == "rerank" or task is None and activation and len(_labels(config, config_file)) == 1:
-        return _of_reranker(config, config_file, length, activation, is_pair)
+        return _reranker_settings(config, config_file, length, activation, is_pair)
     if is_of_texts:
-        return _of_texts(config, config_file, task) | {"max_seq_length": length, "is_pair": is_pair, "doc_stride": None}
+        return _classifier_settings(config, config_file, length, task, is_pair)
     if is_pair is not None:
         raise Mistake("{is_pair} is for classifiers, and {} is for {}; leave it out", called, chosen)
     settings: dict[str, Any] = {"task": chosen, "max_seq_length": length}
@@ -148,14 +148,14 @@ def _tasks_of(config: dict[str, Any], heads: Sequence[str], task: str | None) ->
     tasks: tuple[str, ...] = _TASKS.get(heads_of(architecture, family), ()) if is_known else ()
     if tasks and task in (None, *tasks):
         return architecture, tasks
-    is_of_texts = config.get("problem_type") or any(config.get(key) for key in _OF_RERANKERS)
+    is_of_texts = config.get("problem_type") or any(config.get(key) for key in _RERANKER_KEYS)
     top_level = _TASKS["classifier",] if is_of_texts else _TOP_LEVEL_TASKS
-    of_weights = tuple(
-        each for head in heads for each in (top_level if head in TOP_LEVEL_HEADS else _TASKS.get((head,), ()))
+    head_tasks = tuple(
+        name for head in heads for name in (top_level if head in TOP_LEVEL_HEADS else _TASKS.get((head,), ()))
     )
-    if is_known and task not in of_weights:
+    if is_known and task not in head_tasks:
         return architecture, tasks
-    return f"the class {architecture}" if architecture else "no class (architectures)", of_weights
+    return f"the class {architecture}" if architecture else "no class (architectures)", head_tasks
 
 
 def activation_of(config: dict[str, Any], config_file: str) -> str | None:
@@ -164,7 +164,7 @@ def activation_of(config: dict[str, Any], config_file: str) -> str | None:
     Raises:
         ValueError: the activation is not one of those that a reranker may have.
     """
-    entry, older = map(config.get, _OF_RERANKERS)
+    entry, older = map(config.get, _RERANKER_KEYS)
     found = entry["activation_fn"] if isinstance(entry, dict) and entry.get("activation_fn") else older
     if found is None:
         # Without an activation, sentence-transformers takes the sigmoid.
@@ -185,7 +185,7 @@ def with_activation(activation: str) -> dict[str, Any]:
     return {"sentence_transformers": {"activation_fn": class_}}
 
 
-def _of_reranker(
+def _reranker_settings(
     config: dict[str, Any], config_file: str, length: int, activation: str | None, is_pair: bool | None
 ) -> dict[str, Any]:
     if (count := len(_labels(config, config_file))) != 1:
@@ -195,11 +195,12 @@ def _of_reranker(
     return {"task": "rerank", "max_seq_length": length, "activation": activation or "sigmoid"}
 
 
-def _of_texts(config: dict[str, Any], config_file: str, task: str | None) -> dict[str, Any]:
-    """Returns the task of a classifier and its labels."""
+def _classifier_settings(
+    config: dict[str, Any], config_file: str, length: int, task: str | None, is_pair: bool | None
+) -> dict[str, Any]:
     labels, problem_type = _labels(config, config_file), problem_type_of(config, config_file)
     if problem_type is not None:
-        found = _OF_PROBLEM_TYPES[problem_type]
+        found = _TASKS_BY_PROBLEM_TYPE[problem_type]
         if task not in (None, found):
             raise Mistake("{task}={}, but problem_type is {} in {}; leave it out", task, problem_type, config_file)
         task = found
@@ -215,12 +216,12 @@ def _of_texts(config: dict[str, Any], config_file: str, task: str | None) -> dic
     if task == "regression":
         if len(labels) != 1:
             raise Mistake("{} is a regression with {} numbers; take a model with one", config_file, len(labels))
-        return {"task": task, "labels": []}
+        labels = []
     if task == "classification" and len(labels) == 1:
         raise Mistake(
             "{} has one class, whose probability is always 1; give {task}=regression or {task}=multi_label", config_file
         )
-    return {"task": task, "labels": labels}
+    return {"task": task, "labels": labels, "max_seq_length": length, "is_pair": is_pair, "doc_stride": None}
 
 
 def _labels(config: dict[str, Any], config_file: str) -> list[str]:

@@ -204,10 +204,10 @@ def find_heads(names: Collection[str], architecture: str | None = None) -> tuple
     """
     heads = [head for head, weight in _HEAD_WEIGHTS.items() if weight in names]
     if "output_weights" in names:
-        of_class = (
-            head for head in TOP_LEVEL_HEADS for each in FAMILIES.values() if each.classes[head,] == architecture
+        class_heads = (
+            head for head in TOP_LEVEL_HEADS for family in FAMILIES.values() if family.classes[head,] == architecture
         )
-        heads.append(next(of_class, "classifier"))
+        heads.append(next(class_heads, "classifier"))
     return tuple(heads)
 
 

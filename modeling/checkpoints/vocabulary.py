@@ -81,8 +81,8 @@ def _advice(tokens: Tokens, do_lower_case: bool | None, file: str | None) -> Mes
     if not file:
         return Message("give {do_lower_case}={}" if is_case else "give {strip_accents}={}", value)
     # A setting must not contradict the file.
-    of_case = "lowercase" if file.endswith("tokenizer.json") else "do_lower_case"
-    key = of_case if is_case else "strip_accents"
+    case_key = "lowercase" if file.endswith("tokenizer.json") else "do_lower_case"
+    key = case_key if is_case else "strip_accents"
     return Message("set {} to {} in {}", key, str(value).lower(), file)
 
 

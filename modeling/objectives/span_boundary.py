@@ -35,12 +35,12 @@ class SpanBoundaryLoss(PretrainingLoss):
 
     def value(self, numerators: dict[str, Any], denominators: dict[str, Any]) -> Any:
         """Returns the loss to minimise, see `Loss.value`: the sum of the mean losses of the two objectives."""
-        of_spans = numerators["span_boundary_loss"] / (denominators["span_boundary_loss"] + MASKED_LM_EPSILON)
-        return super().value(numerators, denominators) + of_spans
+        span_loss = numerators["span_boundary_loss"] / (denominators["span_boundary_loss"] + MASKED_LM_EPSILON)
+        return super().value(numerators, denominators) + span_loss
 
     def _weights(self, features: dict[str, Any]) -> dict[str, Any]:
-        of_examples = ops.expand_dims(example_weights(features), -1)
-        weights = ops.cast(features["masked_lm_boundary_weights"], "float32") * of_examples  # [B, P]
+        row_weights = ops.expand_dims(example_weights(features), -1)
+        weights = ops.cast(features["masked_lm_boundary_weights"], "float32") * row_weights  # [B, P]
         return super()._weights(features) | dict.fromkeys(self._OWN_METRICS, weights)
 
     def _values(self, outputs: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:

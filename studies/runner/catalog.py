@@ -20,7 +20,7 @@ def _claims(text: str, source: str, better: str, worse: str, **probes: str) -> t
     return tuple(Claim(f"{text} {name}", source, better, worse, probe) for probe, name in probes.items())
 
 
-_OF_STEPS = {"sst2": "SST-2", "ner": "CoNLL", "zorro": "Zorro", "blimp": "BLiMP"}
+_STEP_PROBES = {"sst2": "SST-2", "ner": "CoNLL", "zorro": "Zorro", "blimp": "BLiMP"}
 _LAST_FOUR = (-1, -2, -3, -4)
 # A step of ELECTRA takes 1.33 times as long as one of masked LM: the median of 7 rounds of 20 steps of 64 full rows at
 # --scale=night, in processor time. Its generator scores the whole vocabulary, too, and draws a number for each score.
@@ -170,14 +170,14 @@ STUDIES = {
         probes=("bits_per_byte", "zorro", "blimp", "sst2", "ner"),
         claims=(
             *_claims(
-                "all steps are better than 30 % of them on", "appendix C.1, figure 5", _TO_ALL, _FROM_30, **_OF_STEPS
+                "all steps are better than 30 % of them on", "appendix C.1, figure 5", _TO_ALL, _FROM_30, **_STEP_PROBES
             ),
             *_claims(
                 "pre-trained weights are better than random ones on",
                 "section 1",
                 _TO_ALL,
                 "random weights",
-                **_OF_STEPS,
+                **_STEP_PROBES,
             ),
         ),
     ),

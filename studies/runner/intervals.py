@@ -87,10 +87,10 @@ def _samples(variants):
         counts, part = None, []
         for scores in variants:
             num_seeds, num_examples, num_columns = scores.values.shape
-            of_seeds = rng.multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), num)  # [num, S]
+            seed_counts = rng.multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), num)  # [num, S]
             if counts is None or not is_shared:
                 counts = rng.multinomial(num_examples, np.full(num_examples, 1 / num_examples), num)  # [num, E]
-            columns = [((of_seeds @ scores.values[:, :, c]) * counts).sum(1) for c in range(num_columns)]
+            columns = [((seed_counts @ scores.values[:, :, c]) * counts).sum(1) for c in range(num_columns)]
             part.append(scores.statistic(np.stack(columns, axis=1)))
         parts.append(part)
     return np.concatenate(parts, axis=1)

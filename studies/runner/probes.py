@@ -102,8 +102,8 @@ def _answers(place: Place, task: GlueTask, train: list, test: list, settings: di
         return tuple(text[:longest] for text in (example.text_a, example.text_b) if text is not None)
 
     labelled = [(*texts(example), example.label) for example in train]
-    asked = [texts(example) if example.text_b is not None else example.text_a for example in test]
-    rows = _predictions(place, train_classifier, labelled, None, asked, kind=task.kind, **settings)
+    test_texts = [texts(example) if example.text_b is not None else example.text_a for example in test]
+    rows = _predictions(place, train_classifier, labelled, None, test_texts, kind=task.kind, **settings)
     return [row["prediction"] for row in rows]
 
 
@@ -149,8 +149,8 @@ def _squad(place: Place, num_train: int | None, num_test: int | None, **settings
     """Returns the F1 of each answer in the last two articles, after fine-tuning on the questions of the others."""
     articles = json.loads(pathlib.Path(place.data_dir, _SQUAD).read_text(encoding="utf-8"))["data"]
     train, test = _questions(articles[:-2])[:num_train], _questions(articles[-2:])[:num_test]
-    asked = [{name: one[name] for name in ("id", "context", "question")} for one in test]
-    texts = _predictions(place, train_squad, train, None, asked, **settings)
+    questions = [{name: one[name] for name in ("id", "context", "question")} for one in test]
+    texts = _predictions(place, train_squad, train, None, questions, **settings)
     gold = [[answer["text"] for answer in one["answers"]] for one in test]
     return f1_of_answers([texts[one["id"]] for one in test], gold), [1.0] * len(test)
 

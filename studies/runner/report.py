@@ -70,11 +70,11 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
         minutes = sum(_median(result["minutes"] for result in by_seed.values()) for by_seed in cells)
         # The models of a variant are trained once, whatever the number of probes.
         models = {seed: result["model_minutes"] for by_seed in cells for seed, result in by_seed.items()}
-        shown = [
+        score_texts = [
             _shown(probe, interval_of(scores_of(probe, cell))) if cell else ""
             for probe, cell in zip(probes, cells, strict=True)
         ]
-        rows.append([variant, *shown, len(seeds), f"{minutes + _median(models.values()):.1f}"])
+        rows.append([variant, *score_texts, len(seeds), f"{minutes + _median(models.values()):.1f}"])
     lines = [f"# {study.title}", "", *_table(header, rows), ""]
     lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
     lines += [f"![Scores with their intervals]({picture})", "", *_spread(study, results)]
@@ -122,8 +122,8 @@ def _spread(study, results):
             failed = "" if None in constants else sum(map(operator.le, values, constants))
             factor, digits = (100, 1) if PROBES[probe].has_percent else (1, 3)
             figures = statistics.mean(values), statistics.stdev(values), min(values), max(values)
-            shown = [f"{factor * figure:.{digits}f}" for figure in figures]
-            rows.append([variant, PROBES[probe].title, len(values), *shown, failed])
+            figure_texts = [f"{factor * figure:.{digits}f}" for figure in figures]
+            rows.append([variant, PROBES[probe].title, len(values), *figure_texts, failed])
     if not rows:
         return []
     header = ["variant", "score", "seeds", "mean", "standard deviation", "lowest", "highest", "failed"]

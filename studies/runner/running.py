@@ -101,33 +101,33 @@ class Run:
 
     def _settings(self, variant, probe, seed):
         """Returns the settings of the cell of a probe, and those of its model."""
-        of_variant = self.study.variants[variant]
-        options = {**self.scale.probes.get(probe, {}), **(of_variant.probes or {}).get(probe, {})}
+        variant_definition = self.study.variants[variant]
+        options = {**self.scale.probes.get(probe, {}), **(variant_definition.probes or {}).get(probe, {})}
         if self._model_dir is None:
-            model = model_settings(self._corpus, self.scale, of_variant, seed)
+            model = model_settings(self._corpus, self.scale, variant_definition, seed)
         else:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
         # Without a seed, the cell is the same for all seeds.
         seed = seed if self._model_dir is None or PROBES[probe].has_seed else None
         settings = {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}
-        if of_variant.share < 1:
-            settings["step"] = step_of(self.scale, of_variant, of_variant.share)
+        if variant_definition.share < 1:
+            settings["step"] = step_of(self.scale, variant_definition, variant_definition.share)
         return settings, model
 
     def _run_cell(self, variant, probe, seed):
-        settings, of_model = self._settings(variant, probe, seed)
+        settings, settings_of_model = self._settings(variant, probe, seed)
 
         def trained():
-            return model_folder(self._cells, self._corpus, of_model)
+            return model_folder(self._cells, self._corpus, settings_of_model)
 
         def compute(folder):
             model = self._model_dir or trained()
             if "step" in settings:
                 model = f"{model}/model.ckpt-{settings['step']}"
-            place, of_probe = Place(model, self._corpus, self._data_dir, seed, folder), PROBES[probe]
-            constant = of_probe.constant(place, **settings["options"]) if of_probe.constant else None
-            return {"values": of_probe.run(place, **settings["options"]), "constant": constant}
+            place, probe_definition = Place(model, self._corpus, self._data_dir, seed, folder), PROBES[probe]
+            constant = probe_definition.constant(place, **settings["options"]) if probe_definition.constant else None
+            return {"values": probe_definition.run(place, **settings["options"]), "constant": constant}
 
         if self._cells.find("probe", settings) is None and self._model_dir is None:
             trained()  # its minutes are not those of the probe
@@ -172,8 +172,8 @@ def check_probes(study: Study, data_dir: str) -> None:
 def _versions():
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "keras", "numpy"))
     root = pathlib.Path(__file__).resolve().parents[2]
-    told = subprocess.run(
+    result = subprocess.run(
         ["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
-    commit = f"; commit {told.stdout.strip()}" if told.returncode == 0 else ""
+    commit = f"; commit {result.stdout.strip()}" if result.returncode == 0 else ""
     return f"versions of the report: {packages}{commit}"

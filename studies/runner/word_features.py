@@ -97,10 +97,12 @@ class WeightedSumClassifier:
             loss = -log_probs[rows, labels].sum() + 0.5 * (matrix**2).sum()
             errors = np.exp(log_probs)
             errors[rows, labels] -= 1
-            of_sum = (errors @ matrix.T).astype(layers.dtype)
-            of_layers = np.array([np.einsum("wh,wh->w", layer, of_sum).sum(dtype=float) for layer in layers])
-            of_shares = shares * (of_layers - shares @ of_layers)
-            return loss, np.concatenate([of_shares, (summed.T @ errors + matrix).ravel(), errors.sum(0)])
+            sum_gradient = (errors @ matrix.T).astype(layers.dtype)
+            layer_gradients = np.array(
+                [np.einsum("wh,wh->w", layer, sum_gradient).sum(dtype=float) for layer in layers]
+            )
+            share_gradients = shares * (layer_gradients - shares @ layer_gradients)
+            return loss, np.concatenate([share_gradients, (summed.T @ errors + matrix).ravel(), errors.sum(0)])
 
         start = np.zeros(self._num_layers + num_weights + len(self.classes))
         options = {"maxiter": _MOST_ITERATIONS}

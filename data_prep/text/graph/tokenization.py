@@ -100,7 +100,7 @@ class GraphTokenizer(tf.Module):
         first_ends = tf.gather(tf.concat([[0], ends], 0), parts.row_splits[:-1])
         places = ends - lengths - tf.repeat(first_ends, parts.row_lengths())  # of the parts in their text
 
-        def of_special(values: tf.Tensor) -> tf.RaggedTensor:
+        def select_special(values: tf.Tensor) -> tf.RaggedTensor:
             kept = tf.cast(is_special, tf.int64)
             return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(values, is_special), kept, validate=False)
 
@@ -109,7 +109,7 @@ class GraphTokenizer(tf.Module):
         pairs = (ids, special_ids), (starts + places[:, tf.newaxis], places)
         pairs += ((ends + places[:, tf.newaxis], places + lengths),)
         ids, starts, ends = (
-            parts.with_values(tf.concat([plain, of_special(values)], 1)).merge_dims(1, 2) for plain, values in pairs
+            parts.with_values(tf.concat([plain, select_special(values)], 1)).merge_dims(1, 2) for plain, values in pairs
         )
         return ids, starts, ends
 

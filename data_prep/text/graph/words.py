@@ -14,14 +14,14 @@ from bert_keras.data_prep.text.graph.tokenization import cut_out
 from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, is_of_word
 
 # Classes of characters, one bit each.
-_REMOVED, _SPACE, _ALONE, _OF_WORD, _DIGIT, _UPPER, _INNER, _INNER_OF_NUMBERS, _APOSTROPHE, _RUN = (
+_REMOVED, _SPACE, _ALONE, _WORD_CHARACTER, _DIGIT, _UPPER, _INNER, _INNER_OF_NUMBERS, _APOSTROPHE, _RUN = (
     1 << bit for bit in range(10)
 )
 _TESTS = {
     _REMOVED: is_removed,
     _SPACE: str.isspace,
     _ALONE: lambda char: is_punctuation(char) or is_cjk_ideograph(char),
-    _OF_WORD: is_of_word,
+    _WORD_CHARACTER: is_of_word,
     _DIGIT: str.isdigit,
     _UPPER: str.isupper,
     _INNER: INNER.__contains__,
@@ -84,14 +84,14 @@ def _join(codes: tf.Tensor, bits: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor)
     before = tf.roll(last, 1, 0)
 
     # A mark before a letter or digit. An ending before such a mark is not a suffix.
-    is_inner = touches & _has(first, _INNER) & _has(tf.gather(bits, starts + 1), _OF_WORD)
+    is_inner = touches & _has(first, _INNER) & _has(tf.gather(bits, starts + 1), _WORD_CHARACTER)
     is_ending = tf.strings.regex_full_match(tf.strings.lower(cut_out(codes, starts, ends)), _SUFFIX)
     is_ending = tf.roll(is_ending & ~tf.roll(is_inner, -1, 0), -1, 0)
     is_suffix = _has(first, _APOSTROPHE) & touches_next & is_ending
 
-    of_word = _has(first, _INNER) & _has(before & next_, _OF_WORD)
-    of_number = _has(first, _INNER_OF_NUMBERS) & _has(before & next_, _DIGIT)
-    goes_on = touches & touches_next & ~is_suffix & (of_word | of_number)
+    is_in_word = _has(first, _INNER) & _has(before & next_, _WORD_CHARACTER)
+    is_in_number = _has(first, _INNER_OF_NUMBERS) & _has(before & next_, _DIGIT)
+    goes_on = touches & touches_next & ~is_suffix & (is_in_word | is_in_number)
     # A mark that continues a word never follows a suffix or a run of marks, so it always joins its neighbours.
     is_chained = goes_on | tf.roll(goes_on, 1, 0)
 
