@@ -34,12 +34,12 @@ def prediction_rows(
 def predictions_table(rows: Sequence[dict[str, Any]]) -> str:
     """Formats `prediction_rows`, of which there is at least one, as a tab-separated table."""
 
-    def shown(name: str, value: Any) -> str:
+    def cell_text(name: str, value: Any) -> str:
         return (
             f"{value:.6f}" if name.startswith("probability of ") else _shown(value) if name == "prediction" else value
         )
 
-    return tab_separated(list(rows[0]), [[shown(*cell) for cell in row.items()] for row in rows])
+    return tab_separated(list(rows[0]), [[cell_text(*cell) for cell in row.items()] for row in rows])
 
 
 def errors_table(
