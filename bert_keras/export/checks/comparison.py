@@ -66,8 +66,8 @@ def compare_answers(
 def _difference(called: str, expected: Any, found: Any, tolerance: float, ranked: RankedField | None) -> float:
     if isinstance(expected, str) or isinstance(found, str):
         if type(expected) is not type(found):
-            told = f"the export: {found}" if isinstance(found, str) else f"Python: {expected}"
-            raise Mistake("{}: only one of them has an error ({})", called, told)
+            error_text = f"the export: {found}" if isinstance(found, str) else f"Python: {expected}"
+            raise Mistake("{}: only one of them has an error ({})", called, error_text)
         return 0.0
     first, second = (_arrays_of(_without_ties(answer, expected, ranked)) for answer in (expected, found))
     sizes = [np.abs(array).max(initial=1.0) for array in first.values() if np.issubdtype(array.dtype, np.floating)]
