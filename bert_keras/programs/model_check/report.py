@@ -30,9 +30,9 @@ def open_folder(folder: str, task: str | None = None) -> ModelFolder:
 def facts(model: ModelFolder) -> Iterator[str]:
     """Yields lines that say each fact and the file and key that decide it. Raises a Mistake for a refused value."""
     found = model.check().decided
-    widths = [max(len(getattr(each, name)) for each in found) for name in ("name", "value")]
-    for each in found:
-        yield f"  {each.name:<{widths[0]}}  {each.value:<{min(widths[1], 44)}}  {each.source}"
+    widths = [max(len(getattr(decision, name)) for decision in found) for name in ("name", "value")]
+    for decision in found:
+        yield f"  {decision.name:<{widths[0]}}  {decision.value:<{min(widths[1], 44)}}  {decision.source}"
 
 
 def keys(model: ModelFolder) -> Iterator[str]:
