@@ -222,7 +222,7 @@ def write_rows(path: str, rows: Sequence[Any]) -> None:
     """Writes suspects, or the rows of another table, without columns that are empty everywhere."""
     columns = [field.name for field in dataclasses.fields(rows[0] if rows else Suspect)]
     columns = [column for column in columns if any(getattr(row, column) not in (None, "") for row in rows)]
-    cells = [[_shown(getattr(row, column)) for column in columns] for row in rows]
+    cells = [[_format_cell(getattr(row, column)) for column in columns] for row in rows]
     writing.write_text(path, tab_separated(columns, cells))
 
 
@@ -311,7 +311,7 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
         num_steps_of(num_train, settings.train_batch_size, settings.num_train_epochs)
 
 
-def _shown(value: object) -> object:
+def _format_cell(value: object) -> object:
     if isinstance(value, tuple):
         return "; ".join(value)
     if isinstance(value, bool):

@@ -119,8 +119,8 @@ def largest_difference(
                 called,
                 name,
                 list(place) if place else "",
-                _shown(second[place]),
-                _shown(first[place]),
+                _format_value(second[place]),
+                _format_value(first[place]),
                 tolerance,
             )
     return largest
@@ -132,7 +132,7 @@ def check_names(called: str, expected: Iterable[str], found: Iterable[str]) -> N
         raise Mistake("{} gives {}, but {} are expected", called, ", ".join(sorted(found)), ", ".join(sorted(expected)))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, str):

@@ -86,14 +86,14 @@ def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], b
     lines = [f"Compared with {found.library} on {found.num_texts} texts and pairs:"]
     agrees = not found.texts_with_other_tokens and found.difference <= _TOLERANCE
     if found.texts_with_other_tokens:
-        lines.append(f"  other tokens in {len(found.texts_with_other_tokens)}, first in {_shown(*found.worst_tokens)}")
+        lines.append(f"  other tokens in {len(found.texts_with_other_tokens)}, first in {_quote(*found.worst_tokens)}")
     else:
         lines.append("  the same tokens")
-    lines.append(f"  largest difference of outputs {found.difference:.2g}, in {_shown(found.worst_text)}")
+    lines.append(f"  largest difference of outputs {found.difference:.2g}, in {_quote(found.worst_text)}")
     return lines, agrees
 
 
-def _shown(text: Any, ours: Any = None, theirs: Any = None) -> str:
+def _quote(text: Any, ours: Any = None, theirs: Any = None) -> str:
     words = " | ".join(text) if isinstance(text, tuple) else text
     short = repr(words if len(words) <= 60 else f"{words[:57]}...")
     return short if ours is None else f"{short}: here {' '.join(ours)}, there {' '.join(theirs)}"
