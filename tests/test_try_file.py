@@ -132,7 +132,7 @@ def test_commands_fit_the_result(result, purposes):
     result = {"num_steps": 300, "is_useful": True, "num_suspects": 0, "is_cut": False, **result}
     data = data_of(SingleLabel(["x", "y"]), *result.pop("labels", BALANCED))
     tried = trial.Trial("a.csv", "start", "out", ["--label_column=1"], None)
-    found = list(tried._of_result(data, **result))
+    found = list(tried._next_commands(data, **result))
     assert [purpose for purpose, _ in found] == purposes
     for _, (program, *words) in found:
         programs = {**trial.PROGRAMS, "try_file": try_file}
@@ -190,4 +190,4 @@ def test_all_kinds_of_labels_can_be_tried(start, tmp_path, monkeypatch, header, 
 def test_several_labels_have_no_classes_to_weigh():
     data = data_of(SeveralLabels(["x", "y"]), *[("x",)] * 40, ("y",))
     tried = trial.Trial("a.csv", "start", "out", ["--kind=multi_label"], None)
-    assert list(tried._of_result(data, 300, True, 0, False)) == []
+    assert list(tried._next_commands(data, 300, True, 0, False)) == []

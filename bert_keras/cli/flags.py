@@ -51,8 +51,8 @@ def parse(
     except flags.UnrecognizedFlagError as error:
         if here := name_here(error.flagname, flag_values):
             name, _, value = here.partition("=")
-            shown = Message("{}={}", Setting(name), value) if value else Setting(name)
-            advice = Message("; here it is {}", shown)
+            equivalent = Message("{}={}", Setting(name), value) if value else Setting(name)
+            advice = Message("; here it is {}", equivalent)
         elif "output" in error.flagname and "standard output" in (usage or ""):
             advice = "; results go to standard output, so end the command with > FILE"
         else:

@@ -33,10 +33,10 @@ def help_of(values: flags.FlagValues, is_full: bool) -> str:
             groups.setdefault("Flags" if "." in home or home == "__main__" else home, []).append(flag)
     text, left = "", []
     for title, members in groups.items():
-        shown = [flag for flag in sorted(members, key=_place) if is_full or not _is_rare(flag)]
-        left += [flag.name for flag in members if flag not in shown]
-        lines = [_wrapped(_described(flag, is_full), "  ", "      ") + "\n" for flag in shown]
-        text += f"\n{title}:\n{''.join(lines)}" if shown else ""
+        listed_flags = [flag for flag in sorted(members, key=_place) if is_full or not _is_rare(flag)]
+        left += [flag.name for flag in members if flag not in listed_flags]
+        lines = [_wrapped(_described(flag, is_full), "  ", "      ") + "\n" for flag in listed_flags]
+        text += f"\n{title}:\n{''.join(lines)}" if listed_flags else ""
     if is_full:
         return f"{text}\nabsl.flags:\n{flags.FlagValues().get_help('  ')}"
     more = f", and has other flags: {', '.join(left)}" if left else " about them."

@@ -185,10 +185,10 @@ def loss_of(settings: dict[str, Any], config: Any) -> Any:
     from bert_keras.modeling.number_format import dtype_policy
 
     task = settings["task"]
-    of_loss, of_model = (getattr(modeling, name) for name in TASKS[task])
+    loss_class, model_class = (getattr(modeling, name) for name in TASKS[task])
     num_labels = [1 if task == "regression" else settings["num_labels"]] if task in _PACKABLE else []
     with dtype_policy(PRECISIONS[settings["precision"]]):
-        loss = of_loss(of_model(config, *num_labels))
+        loss = loss_class(model_class(config, *num_labels))
     loss.model.bert.is_recomputed = settings["recompute"]
     return loss
 

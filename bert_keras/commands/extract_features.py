@@ -119,8 +119,8 @@ def _files_of_model(init_checkpoint: str, extractor: "prediction.FeatureExtracto
     """Returns the model's files, by the setting that named them or their folder."""
     prefix = extractor.files.checkpoint and extractor.files.checkpoint.prefix
     beside = paths.glob(paths.join(glob.escape(paths.parent(prefix) if prefix else init_checkpoint), "*.json"))
-    of_checkpoint = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")] if prefix else []
-    return {"vocab_file": extractor.files.vocab_file, "init_checkpoint": [*of_checkpoint, *beside]}
+    checkpoint_files = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")] if prefix else []
+    return {"vocab_file": extractor.files.vocab_file, "init_checkpoint": [*checkpoint_files, *beside]}
 
 
 def _strategy(values: flags.FlagValues) -> Any:

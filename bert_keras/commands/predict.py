@@ -37,9 +37,9 @@ from bert_keras.tasks.tables.minimal_pairs import has_pairs
 
 _FINE_TUNED, _PRETRAINED = abilities(is_fine_tuned=True), abilities(is_fine_tuned=False)
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
-_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
+_PRETRAINED_SETTINGS = ("vocab_file", "bert_config_file", "do_lower_case", "strip_accents", "long")
 _OPTIONS = ("top_k", "threshold", "candidates", "pll", "why", "coverage")  # a predictor refuses those of others
-_OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
+_TABLE_SETTINGS = ("text_column", "text_pair_column", "choice_columns", "has_header")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +101,8 @@ def main(argv: list[str]) -> None:
 def _check_pretrained(values: flags.FlagValues) -> None:
     if values.task is None and not values.init_checkpoint:
         raise Mistake("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
-    of_fine_tuned, names = (*_FINE_TUNED, True, False, *WORDS), ("task", "is_pair", "words")
-    if wrong := [f"--{name}={value}" for name in names if (value := values[name].value) in of_fine_tuned]:
+    fine_tuned_values, names = (*_FINE_TUNED, True, False, *WORDS), ("task", "is_pair", "words")
+    if wrong := [f"--{name}={value}" for name in names if (value := values[name].value) in fine_tuned_values]:
         raise Mistake("{} is for fine-tuned models; give one's folder as --model_dir", wrong[0])
     if values.task is None:
         refuse_fine_tuned(values.init_checkpoint)
@@ -111,7 +111,7 @@ def _check_pretrained(values: flags.FlagValues) -> None:
 
 def _check_fine_tuned(values: flags.FlagValues, task: str) -> None:
     allowed = ("long",) if task in _PRETRAINED else ()
-    if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
+    if wrong := [f"--{name}" for name in _PRETRAINED_SETTINGS if name in given_flags(values) and name not in allowed]:
         raise Mistake("{}: a fine-tuned model or an export sets this; leave it out", ", ".join(wrong))
 
 
@@ -120,7 +120,7 @@ def _read_rows(values: flags.FlagValues, arguments: list[str], settings: dict) -
     if values.similarity and settings["task"] != "vectors":
         raise Mistake("--similarity is for vectors, and this model is for {}; leave it out", settings["task"])
     form = "pair" if settings.get("is_pair") or values.similarity else ability_of(settings["task"]).form
-    given = {name: values[name].value for name in _OF_TABLES if values[name].value}
+    given = {name: values[name].value for name in _TABLE_SETTINGS if values[name].value}
     is_file, limits = values.input_file and not arguments, read_flags(LimitSettings, values)
     with leading_to_program(settings["task"] if is_file else ""):
         are_pairs = values.task == "score" and is_file and has_pairs(values.input_file)

@@ -84,9 +84,9 @@ def main(argv: list[str]) -> None:
     parse(values, argv, __doc__)
     open_console(stderr=True)
     settings, folders = read_flags(Serving, values), folders_by_name(values)
-    of_pretraining, fine_tuned = [*abilities(is_pretrained=True)], [*abilities(is_fine_tuned=True)]
-    if wrong := [task for task in settings.task if task not in (*of_pretraining, *fine_tuned)]:
-        raise Mistake("--task has {}, but the tasks are {} and {}", wrong[0], of_pretraining, fine_tuned)
+    pretrained, fine_tuned = [*abilities(is_pretrained=True)], [*abilities(is_fine_tuned=True)]
+    if wrong := [task for task in settings.task if task not in (*pretrained, *fine_tuned)]:
+        raise Mistake("--task has {}, but the tasks are {} and {}", wrong[0], pretrained, fine_tuned)
     token = read_token(settings.token_file)
     try:
         import orjson  # noqa: F401 (the newest package of the extra)

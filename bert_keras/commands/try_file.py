@@ -38,8 +38,8 @@ class TryFile:
     yes: bool = setting("Do not ask before the training.", False)
 
 
-_OF_DATA = (OwnLabelSettings, ColumnSettings)
-define_flags = functools.partial(make_flags, {"Try": TryFile, **{group.title: group for group in _OF_DATA}})
+_DATA_SETTINGS = (OwnLabelSettings, ColumnSettings)
+define_flags = functools.partial(make_flags, {"Try": TryFile, **{group.title: group for group in _DATA_SETTINGS}})
 
 
 def main(argv: list[str]) -> None:
@@ -52,8 +52,8 @@ def main(argv: list[str]) -> None:
     # In a clone the package has a link to the folder that the pages name.
     shipped = shown_path(str(pathlib.Path(sample.__file__).resolve().parent / "encoder"))
     folder = given.output_dir or f"{pathlib.PurePath(files[0]).name.partition('.')[0]}_try"
-    of_data = [flag for group in _OF_DATA for flag in flags_of(vars(read_flags(group, values)), group)]
-    trial = Trial(files[0], given.init_checkpoint or shipped, folder, of_data, open_console())
+    data_flags = [flag for group in _DATA_SETTINGS for flag in flags_of(vars(read_flags(group, values)), group)]
+    trial = Trial(files[0], given.init_checkpoint or shipped, folder, data_flags, open_console())
     with naming_classifier(values):
         trial.run(is_asked=not given.yes)
 

@@ -112,19 +112,19 @@ class JaxTrainer(Trainer):
         if self.loss.compare and self.num_micro_batches > 1:
             features = features | self._compared(self.loss.compare, weights, others, features, seeds)
 
-        def of_part(part: Arrays, seed: Any) -> tuple[Arrays, Arrays]:
-            return self._of_part(weights, others, part, seed, denominators)
+        def compute(part: Arrays, seed: Any) -> tuple[Arrays, Arrays]:
+            return self._compute_part(weights, others, part, seed, denominators)
 
         if self.num_micro_batches == 1:
-            return of_part(part_of(features, 0), seeds[0])
+            return compute(part_of(features, 0), seeds[0])
         rest = {name: values[1:] for name, values in features.items()}
 
         def add(sums: Any, part: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, sums, of_part(*part)), None
+            return jax.tree.map(jnp.add, sums, compute(*part)), None
 
-        return jax.lax.scan(add, of_part(part_of(features, 0), seeds[0]), (rest, seeds[1:]))[0]
+        return jax.lax.scan(add, compute(part_of(features, 0), seeds[0]), (rest, seeds[1:]))[0]
 
-    def _of_part(
+    def _compute_part(
         self, weights: Arrays, others: Arrays, features: Arrays, seed: Any, denominators: Arrays
     ) -> tuple[Arrays, Arrays]:
         """Returns the gradients and the numerators of a micro-batch."""
@@ -164,7 +164,7 @@ class JaxTrainer(Trainer):
 
         def gradients(weights: Arrays, others: Arrays, features: Arrays, seeds: Any) -> Arrays:
             denominators = self.loss.denominators(joined(features))
-            return self._of_part(weights, others, part_of(features, 0), seeds[0], denominators)[0]
+            return self._compute_part(weights, others, part_of(features, 0), seeds[0], denominators)[0]
 
         program = jax.make_jaxpr(gradients)(weights, others, features, seeds).jaxpr
         reached = set(program.invars[: len(weights)])

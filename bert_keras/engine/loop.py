@@ -228,9 +228,9 @@ def _schedule(progress: Progress, hooks: Hooks, requests: list[str]) -> Iterator
     """Yields the number of steps of each device call until the run ends, or a signal, which it notes, stops it."""
     settings, longest = hooks.settings, 1  # the first call also builds the graph, so its duration says little
     while not progress.end and not progress.stop:
-        asked = [*requests]  # a later signal ends the run after the next call
+        signals = [*requests]  # a later signal ends the run after the next call
         num_steps = min(longest, settings.iterations_per_loop, steps_until_due(settings, progress.step))
-        progress.stop, num_steps = agree(hooks.workers, asked, num_steps)
+        progress.stop, num_steps = agree(hooks.workers, signals, num_steps)
         if not progress.stop:
             yield num_steps
             fitting = int(_SECONDS_PER_CALL * num_steps / max(progress.seconds, 1e-9))

@@ -37,8 +37,8 @@ def collect_stop_requests() -> Iterator[list[str]]:
 
 def agree(workers: Workers, stop_requests: Collection[str], num_steps: int) -> tuple[str | None, int]:
     """Returns the signal that any worker received, or None, and the number of steps that all workers take now."""
-    asked = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
+    signal_counts = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
     # Clocks differ, so each worker suggests another number; the mean is the same in all workers.
-    num_workers, num_steps, is_terminated, is_interrupted = workers.sums([1, num_steps, *asked])
+    num_workers, num_steps, is_terminated, is_interrupted = workers.sums([1, num_steps, *signal_counts])
     stop = "SIGINT" if is_interrupted else "SIGTERM" if is_terminated else None
     return stop, num_steps // num_workers

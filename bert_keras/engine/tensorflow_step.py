@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.engine.distribution.replicas import graph_function, local_values, of_all_replicas, sum_over_replicas
+from bert_keras.engine.distribution.replicas import gather_replicas, graph_function, local_values, sum_over_replicas
 from bert_keras.engine.loss_scale import new_variable, without_skipped
 from bert_keras.engine.precision import FUSIBLE, can_compile_update, clustered
 from bert_keras.engine.step import Arrays, Trainer, joined, part_of
@@ -123,7 +123,7 @@ class TensorFlowTrainer(Trainer):
         own["vectors"] = (self._compiled.get("_own_vectors") or self._own_vectors)(features, seeds)
         num_replicas = self.strategy.num_replicas_in_sync
         # [parts, rows, ...] -> [replicas, parts, rows, ...]. One sum each, because their types differ.
-        all_parts = {name: of_all_replicas(value, num_replicas) for name, value in own.items()}
+        all_parts = {name: gather_replicas(value, num_replicas) for name, value in own.items()}
         shape = tf.shape(all_parts["vectors"])[:3]
         examples = joined(joined(all_parts))
         compared = compare(examples.pop("vectors"), examples)

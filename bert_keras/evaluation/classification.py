@@ -128,7 +128,9 @@ def class_report(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequenc
         _check_ids(truth, predicted, labels)
         is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
     scores, support = scores_of_classes(truth, predicted, len(labels))
-    rows = [[name, *of_class, count] for name, of_class, count in zip(labels, scores, support.tolist(), strict=True)]
+    rows = [
+        [name, *class_scores, count] for name, class_scores, count in zip(labels, scores, support.tolist(), strict=True)
+    ]
     weighted = np.average(scores, axis=0, weights=support if support.any() else None)
     total = int(support.sum())
     rows += [[], ["macro", *scores[is_counted].mean(axis=0), total], ["weighted", *weighted, total]]

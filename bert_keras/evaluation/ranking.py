@@ -63,10 +63,10 @@ def metrics_of_first(first: Sequence[ArrayLike], relevant: Sequence[ArrayLike]) 
     the relevance of the first ten, each divided by log2(1 + rank), divided by that of the best order.
     """
     found: dict[str, list[float]] = {"recall_at_1": [], "recall_at_10": [], "mrr_at_10": [], "ndcg_at_10": []}
-    for gains, of_relevant in zip(map(np.asarray, first), map(np.asarray, relevant), strict=True):
-        is_hit, best = gains > 0, np.sort(of_relevant)[::-1][:_MOST]
+    for gains, relevances in zip(map(np.asarray, first), map(np.asarray, relevant), strict=True):
+        is_hit, best = gains > 0, np.sort(relevances)[::-1][:_MOST]
         for k in (1, 10):
-            found[f"recall_at_{k}"].append(is_hit[:k].sum() / len(of_relevant))
+            found[f"recall_at_{k}"].append(is_hit[:k].sum() / len(relevances))
         found["mrr_at_10"].append(1 / (1 + is_hit.argmax()) if is_hit.any() else 0.0)
         found["ndcg_at_10"].append(float(gains @ _DISCOUNTS[: len(gains)] / (best @ _DISCOUNTS[: len(best)])))
     return {name: float(np.mean(values)) for name, values in found.items()}

@@ -34,12 +34,12 @@ def prediction_rows(
 def predictions_table(rows: Sequence[dict[str, Any]]) -> str:
     """Formats `prediction_rows`, of which there is at least one, as a tab-separated table."""
 
-    def shown(name: str, value: Any) -> str:
+    def cell_text(name: str, value: Any) -> str:
         return (
-            f"{value:.6f}" if name.startswith("probability of ") else _shown(value) if name == "prediction" else value
+            f"{value:.6f}" if name.startswith("probability of ") else _format(value) if name == "prediction" else value
         )
 
-    return tab_separated(list(rows[0]), [[shown(*cell) for cell in row.items()] for row in rows])
+    return tab_separated(list(rows[0]), [[cell_text(*cell) for cell in row.items()] for row in rows])
 
 
 def errors_table(
@@ -62,9 +62,9 @@ def errors_table(
         [
             ids[i],
             sources[i],
-            _shown(labels[i]),
-            _shown(predictions[i]),
-            f"{confidences[i]:.6f}" if by == "confidence" else _shown(confidences[i]),
+            _format(labels[i]),
+            _format(predictions[i]),
+            f"{confidences[i]:.6f}" if by == "confidence" else _format(confidences[i]),
             *([] if words is None else [words[i]]),
             *texts_of_rows[i],
         ]
@@ -82,5 +82,5 @@ def _text_columns(texts: Sequence[str | tuple[str | None, ...]]) -> tuple[list[l
     return [row + [""] * (width - len(row)) for row in rows], columns
 
 
-def _shown(value: str | float) -> str:
+def _format(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.8g}"

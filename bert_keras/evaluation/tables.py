@@ -12,8 +12,8 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     A float has four digits after the point. An empty row is a blank line. No line has trailing spaces. Tabs and line
     ends in a cell are escaped as in `tab_separated`.
     """
-    shown = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in [header, *rows]]
-    rows = [[cell.translate(_LINE_ESCAPES) for cell in row] for row in shown]
+    text_rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in [header, *rows]]
+    rows = [[cell.translate(_LINE_ESCAPES) for cell in row] for row in text_rows]
     widths = [max(len(row[column]) for row in rows if row) for column in range(len(header))]
     lines = []
     for row in rows:

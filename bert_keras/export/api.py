@@ -13,7 +13,7 @@ from bert_keras.export.export_folder import write_export
 from bert_keras.export.formats.web import code_of_task
 from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation, run_with_defaults, training_features
-from bert_keras.export.settings import CASING, OF_PRETRAINED, OF_TASK, Export
+from bert_keras.export.settings import CASING, PRETRAINED_SETTINGS, TASK_SETTINGS, Export
 from bert_keras.export.source import Source
 from bert_keras.mistakes import MissingFile, Mistake, Setting, setting_name
 from bert_keras.model_folder.folder import ModelFolder
@@ -27,7 +27,7 @@ from bert_keras.tasks import ability_of, graph_of, predictor_of, settings_of
 
 log = logging.getLogger("bert_keras")
 
-_OF_COST = ("eval_file", "max_loss")
+_COST_SETTINGS = ("eval_file", "max_loss")
 
 
 def run(options: Export) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _check_flags(options: Export) -> None:
     if options.model_dir and options.init_checkpoint:
         raise Mistake("there are both {model_dir} and {init_checkpoint}; give one of them")
     if options.model_dir:
-        if wrong := [Setting(name) for name in OF_PRETRAINED if name in options.given]:
+        if wrong := [Setting(name) for name in PRETRAINED_SETTINGS if name in options.given]:
             raise Mistake("{}: the model sets this itself; leave it out", wrong)
         if ModelFolder(options.model_dir).is_export:
             raise Mistake("{model_dir}={} is an export already; give the run that it was made from", options.model_dir)
@@ -124,18 +124,18 @@ def _check_flags(options: Export) -> None:
         if options.task is None:
             refuse_fine_tuned(options.init_checkpoint)
         require(options, ("task",))
-        if options.task not in OF_TASK or (options.is_pair, options.words) != (None, None):
+        if options.task not in TASK_SETTINGS or (options.is_pair, options.words) != (None, None):
             raise Mistake("{task}={} is for fine-tuned models; give one as {model_dir}", options.task)
-        if wrong := [Setting(name) for name in _OF_COST if name in options.given]:
+        if wrong := [Setting(name) for name in _COST_SETTINGS if name in options.given]:
             raise Mistake("{} is for fine-tuned models, which have a metric; leave it out", wrong[0])
-        for task in set(OF_TASK) - {options.task}:
-            if wrong := [name for name in OF_TASK[task] if name in options.given]:
+        for task in set(TASK_SETTINGS) - {options.task}:
+            if wrong := [name for name in TASK_SETTINGS[task] if name in options.given]:
                 raise Mistake("{} is for {task}={}; leave it out for {task}={}", Setting(wrong[0]), task, options.task)
     check_new_folder(options.export_dir, "export_dir")
     check_formats(options.format, options.quantize)
     if options.onnxruntime_web and "web" not in options.format:
         raise Mistake("{onnxruntime_web} is for {format}=web; leave it out")
-    wrong = [Setting(name) for name in _OF_COST if name in options.given]
+    wrong = [Setting(name) for name in _COST_SETTINGS if name in options.given]
     if wrong and not _quantizes(options):
         raise Mistake("{} is for the cost of {quantize}; leave it out, or give {quantize}", wrong[0])
     if options.check_file and "saved_model" not in options.format:
@@ -182,7 +182,7 @@ def _open_pretrained(options: Export, model: ModelFolder) -> Source:
     length = options.max_seq_length
     files: dict[str, Any] = {name: getattr(options, name) for name in ("vocab_file", *CASING)}
     files |= {"config_file": options.bert_config_file, "precision": "float32"}
-    settings = {name: getattr(options, name) for name in OF_TASK[str(options.task)]}
+    settings = {name: getattr(options, name) for name in TASK_SETTINGS[str(options.task)]}
     predictor, settings = predictor_of(str(options.task)).open_pretrained(model, settings, length, **files)
     longest = predictor.files.preparation.longest
     if length is not None and length > longest:

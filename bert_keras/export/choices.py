@@ -22,15 +22,15 @@ QUANTIZE_CHOICES = ("int8", "bfloat16", "float32")
 _QUANTIZATION = {"saved_model": "bfloat16", "onnx": "int8", "openvino": "int8", "litert": "int8", "web": "int8"}
 # A page downloads the model, so a fourth of the bytes matters.
 _QUANTIZED_BY_DEFAULT = ("web",)
-_OF_ONNX = {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"}
+_ONNX_PACKAGES = {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"}
 # Format -> {module: package}, in addition to TensorFlow and Keras.
 _PACKAGES = {
     "saved_model": {"tensorflow_text": "tensorflow-text"},
-    "onnx": _OF_ONNX,
+    "onnx": _ONNX_PACKAGES,
     # nncf finds the scales of int8.
-    "openvino": {**_OF_ONNX, "openvino": "openvino", "nncf": "nncf"},
+    "openvino": {**_ONNX_PACKAGES, "openvino": "openvino", "nncf": "nncf"},
     "litert": {"ai_edge_litert": "ai-edge-litert"},
-    "web": _OF_ONNX,
+    "web": _ONNX_PACKAGES,
 }
 # Format -> the extra of bert-keras that installs its packages.
 _EXTRAS = {"onnx": "onnx", "openvino": "openvino", "litert": "litert", "web": "onnx"}
@@ -76,14 +76,16 @@ def check_formats(formats: Sequence[str], quantize: str | None) -> None:
 
 def check_packages(formats: Iterable[str]) -> None:
     """Raises ValueError if packages are not installed; the message names all, and the command that installs them."""
-    missing = {name: [each for each in _PACKAGES[name] if importlib.util.find_spec(each) is None] for name in formats}
+    missing = {
+        name: [module for module in _PACKAGES[name] if importlib.util.find_spec(module) is None] for name in formats
+    }
     missing = {name: modules for name, modules in missing.items() if modules}
     if not missing:
         return
     extras = list(dict.fromkeys(_EXTRAS[name] for name in missing if name in _EXTRAS))
-    to_install = [_PACKAGES[name][each] for name in missing if name not in _EXTRAS for each in missing[name]]
+    to_install = [_PACKAGES[name][module] for name in missing if name not in _EXTRAS for module in missing[name]]
     to_install += [f"'bert-keras[{','.join(extras)}]'"] if extras else []
-    modules = list(dict.fromkeys(each for names in missing.values() for each in names))
+    modules = list(dict.fromkeys(module for names in missing.values() for module in names))
     raise Mistake(
         "{format}={} needs {}, which {} not installed: pip install {}",
         ",".join(missing),
@@ -95,7 +97,9 @@ def check_packages(formats: Iterable[str]) -> None:
 
 def versions(formats: Iterable[str]) -> dict[str, str]:
     """Returns the versions of Python and of the packages of the formats, a dict by name."""
-    packages = dict.fromkeys(["tensorflow", "keras", *(each for name in formats for each in _PACKAGES[name].values())])
+    packages = dict.fromkeys(
+        ["tensorflow", "keras", *(package for name in formats for package in _PACKAGES[name].values())]
+    )
     installed = {name: importlib.metadata.version(name) for name in packages}
-    of_web = {"onnxruntime-web": web_runtime.VERSION} if "web" in formats else {}
-    return {"Python": platform.python_version()} | installed | of_web
+    web_version = {"onnxruntime-web": web_runtime.VERSION} if "web" in formats else {}
+    return {"Python": platform.python_version()} | installed | web_version

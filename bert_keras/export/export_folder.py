@@ -74,9 +74,9 @@ def write_export(
         "task": source.settings["task"],
         "formats": entries,
         "costs": [
-            cost_of(name, source, folder, each["quantize"], max_loss)
-            for name, each in entries.items()
-            if each["quantize"]
+            cost_of(name, source, folder, entry["quantize"], max_loss)
+            for name, entry in entries.items()
+            if entry["quantize"]
         ],
         "versions": versions(entries),
     }

@@ -45,19 +45,19 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str, max_
         calls = [OPENERS[network_format](place) for place in places]
         metrics, speeds = zip(*(_measure(source, call) for call in calls), strict=True)
         changed = "" if source.task else _change(source, *calls)
-    told = (
+    summary = (
         f"{name} in {quantize}: {sizes[0]:.1f} MB before, {sizes[1]:.1f} MB now; "
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
     if source.task is None:
-        told += changed
+        summary += changed
     else:
         # With a stride, a row of the features is a window, of which an example may have several.
         has_windows = source.settings.get("doc_stride") is not None
         things = "windows of evaluation examples" if has_windows else "evaluation examples"
         num_rows = len(source.task.eval_features["input_ids"])
-        told += f"{source.task.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} {things}"
-    log.info("%s", told)
+        summary += f"{source.task.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} {things}"
+    log.info("%s", summary)
     if source.task and metrics[0] - metrics[1] > max_loss * abs(metrics[0]):
         raise Mistake(
             "{quantize}={} lowers {} from {:.4g} to {:.4g}, by more than {max_loss}={} of it; give more training data, "
@@ -67,15 +67,15 @@ def cost_of(name: str, source: Source, folder: pathlib.Path, quantize: str, max_
             *metrics,
             max_loss,
         )
-    return told
+    return summary
 
 
 def num_bytes(path: pathlib.Path) -> int:
     """Returns the size of a file, with the weights of an OpenVINO file, or of all files in a folder, in bytes."""
-    files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     if path.suffix == ".xml":
         files.append(path.with_suffix(".bin"))
-    return sum(os.path.getsize(each) for each in files)
+    return sum(os.path.getsize(file) for file in files)
 
 
 def outputs_of(

@@ -9,9 +9,9 @@ from bert_keras.tasks import abilities
 from bert_keras.tasks.vectors import POOLINGS
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-OF_TASK = {name: task.settings or {} for name, task in abilities(is_exported=True, is_pretrained=True).items()}
+TASK_SETTINGS = {name: task.settings or {} for name, task in abilities(is_exported=True, is_pretrained=True).items()}
 CASING = ("do_lower_case", "strip_accents")
-OF_PRETRAINED = ("vocab_file", "bert_config_file", *CASING, "max_seq_length", "top_k", "pooling", "layer")
+PRETRAINED_SETTINGS = ("vocab_file", "bert_config_file", *CASING, "max_seq_length", "top_k", "pooling", "layer")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Export(Settings, ModelSettings, OpenFacts):
         "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.", None
     )
     task: str | None = setting(
-        "Task of a head with several.", None, choices=tuple(OF_TASK | abilities(is_fine_tuned=True))
+        "Task of a head with several.", None, choices=tuple(TASK_SETTINGS | abilities(is_fine_tuned=True))
     )
     format: tuple[str, ...] = setting(f"One or more of {', '.join(FORMATS)}.", ("saved_model",))
     quantize: str | None = setting(

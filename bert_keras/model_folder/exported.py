@@ -144,7 +144,7 @@ def open_onnx(file: str | os.PathLike) -> ArrayNetwork:
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(output_names, session.run(output_names, inputs), strict=True))
 
-    return ArrayNetwork([each.name for each in session.get_inputs()], run)
+    return ArrayNetwork([node.name for node in session.get_inputs()], run)
 
 
 def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
@@ -162,7 +162,7 @@ def open_openvino(file: str | os.PathLike) -> ArrayNetwork:
     except Exception as error:  # it raises RuntimeError of many kinds
         reason = str(error).strip().splitlines()[-1]
         raise Mistake("OpenVINO cannot load {}: {}; export the model again", file, reason) from error
-    inputs, outputs = ([each.get_any_name() for each in ports] for ports in (model.inputs, model.outputs))
+    inputs, outputs = ([port.get_any_name() for port in ports] for ports in (model.inputs, model.outputs))
 
     def run(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         num_rows = len(features[inputs[0]])

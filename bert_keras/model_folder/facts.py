@@ -42,12 +42,12 @@ class FileKeys:
 
 def decisions(model: Any) -> list[Decision]:
     """Returns the facts that decide the answers of a `ModelFolder`, whose files are checked already."""
-    return [*_of_tokenizer(model), *_of_network(model)]
+    return [*_tokenizer_decisions(model), *_network_decisions(model)]
 
 
 def line_of(found: Collection[Decision]) -> str:
     """Returns decisions as one line, for the log."""
-    return "; ".join(f"{each.name} {each.value} ({each.source})" for each in found)
+    return "; ".join(f"{decision.name} {decision.value} ({decision.source})" for decision in found)
 
 
 def _place(fact: Fact | None, key: str) -> str:
@@ -56,7 +56,7 @@ def _place(fact: Fact | None, key: str) -> str:
     return f"{paths.name(fact.file)}, {key}"
 
 
-def _of_tokenizer(model: Any) -> list[Decision]:
+def _tokenizer_decisions(model: Any) -> list[Decision]:
     files, preparation = model.tokenizer_files, model.preparation
     casing = {name: files.casing.get(name) for name in ("do_lower_case", "strip_accents")}
     rules, longest = preparation.rules, files.longest
@@ -64,10 +64,11 @@ def _of_tokenizer(model: Any) -> list[Decision]:
     strips = preparation.do_lower_case if preparation.strip_accents is None else preparation.strip_accents
     words.append("no accents" if strips else "accents stay")
     source = "; ".join(dict.fromkeys(_place(fact, name) for name, fact in casing.items() if fact)) or "the vocabulary"
-    of_length = _place(longest, "model_max_length or max_len") if longest else f"{HUGGING_FACE_FILE}, positions"
+    length_source = _place(longest, "model_max_length or max_len") if longest else f"{HUGGING_FACE_FILE}, positions"
     length = preparation.longest
     if model.has_modules:
-        length, of_length = length_of_encoder(model.folder, True), f"sentence_bert_config.json, or else {of_length}"
+        length = length_of_encoder(model.folder, True)
+        length_source = f"sentence_bert_config.json, or else {length_source}"
     places = [VOCAB_FILE, *([TOKENIZER_JSON] if files.has_json else [])]
     places = [name for name in places if paths.is_file(paths.join(files.folder, name))]
     names = [paths.name(place) if "/" in place else place for place in files.special_tokens.values()]
@@ -79,7 +80,7 @@ def _of_tokenizer(model: Any) -> list[Decision]:
         Decision("vocabulary", f"{sum(map(bool, model.tokenizer.vocab))} tokens", " and ".join(places)),
         Decision("tokenizer class", files.tokenizer_class.value, _place(files.tokenizer_class, "tokenizer_class")),
         Decision("casing", ", ".join(words), source),
-        Decision("longest sequence", f"{length} tokens", of_length),
+        Decision("longest sequence", f"{length} tokens", length_source),
         Decision(
             "token types",
             "0 and 1" if has_types.value else "all 0",
@@ -94,7 +95,7 @@ def _of_tokenizer(model: Any) -> list[Decision]:
     ]
 
 
-def _of_network(model: Any) -> list[Decision]:
+def _network_decisions(model: Any) -> list[Decision]:
     checkpoint = model.checkpoint
     config = checkpoint.hugging_face_config
     architectures, labels = config.get("architectures"), model.labels
@@ -138,8 +139,8 @@ def keys_of_files(model: Any) -> list[FileKeys]:
     }
     top = paths.local(str(model))
     folders = dict.fromkeys((top, model.folder))
-    files = {paths.join(folder, name): (name, *of_file) for folder in folders for name, of_file in known.items()}
-    return [_keys_of(file, *of_file) for file, of_file in files.items() if paths.is_file(file)]
+    files = {paths.join(folder, name): (name, *known_keys) for folder in folders for name, known_keys in known.items()}
+    return [_keys_of(file, *arguments) for file, arguments in files.items() if paths.is_file(file)]
 
 
 def _keys_of(

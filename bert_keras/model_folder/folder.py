@@ -96,8 +96,8 @@ class ModelFolder(ForeignFolder):
         self.is_export, self.has_task_file, self.has_modules = held
         self.format_of_file = None if self._is_folder else _FORMATS_OF_FILES.get(os.path.splitext(self._place)[1])
         if self.format_of_file and not self.is_export:
-            if told := part_of_model(self.folder):
-                raise Mistake("{}", told)
+            if explanation := part_of_model(self.folder):
+                raise Mistake("{}", explanation)
             raise Mistake(
                 "{} is a file of another program: no {} is beside it; give a file that export_model.py wrote, in its "
                 "folder, or the model that it was made from",
@@ -138,9 +138,9 @@ class ModelFolder(ForeignFolder):
         return os.fspath(self)
 
     def __repr__(self) -> str:
-        return self.shown("ModelFolder")
+        return self.describe("ModelFolder")
 
-    def shown(self, kind: str, *facts: str) -> str:
+    def describe(self, kind: str, *facts: str) -> str:
         """Returns one line that shows an object of a class, `kind`, with this model and further facts."""
         try:
             values = self.task or {}
@@ -162,10 +162,10 @@ class ModelFolder(ForeignFolder):
     @functools.cached_property
     def task(self) -> dict[str, Any] | None:
         """The content of task.json, or what the files of another library say; None if the model has no such head."""
-        if self._modules and not self._modules.of_reranker:
+        if self._modules and not self._modules.reranker_config:
             return self._modules.task()
         if not self.has_task_file:
-            found = self._of_other_library
+            found = self._foreign_task
             return found if found and found["task"] not in TASKS_OF_PRETRAINING else None
         return read_task(self.task_file)
 
@@ -176,13 +176,13 @@ class ModelFolder(ForeignFolder):
         A pre-trained model of another library has the first task of its head.
         """
         is_other_file = self.is_export and not self._is_folder and not self.format_of_file
-        values = None if is_other_file else self.task or self._of_other_library
+        values = None if is_other_file else self.task or self._foreign_task
         if values is None and paths.is_file(self._place):
-            of_export = " of an export" if self.is_export else ""
+            suffix = " of an export" if self.is_export else ""
             files = (TASK_FILE, _CONFIG_FILE, "config.json")
             is_of_model = any(paths.is_file(paths.join(self.folder, name)) for name in files)
             advice = f"its folder, {self.folder}" if is_of_model else "the folder of a model"
-            raise Mistake("{} is a file{}; give {}", self, of_export, advice)
+            raise Mistake("{} is a file{}; give {}", self, suffix, advice)
         if values is None:
             raise without_task(self, self.folder)
         for name, value in self._facts.items():
@@ -194,8 +194,8 @@ class ModelFolder(ForeignFolder):
     @functools.cached_property
     def labels(self) -> list[str] | None:
         """The names of the classes in task.json, or else in config.json; None without names."""
-        of_task = (self.task or {}).get("labels") if self.has_task_file else None
-        return agreed_labels(self.folder, of_task, self.checkpoint and self.checkpoint.labels)
+        task_labels = (self.task or {}).get("labels") if self.has_task_file else None
+        return agreed_labels(self.folder, task_labels, self.checkpoint and self.checkpoint.labels)
 
     def need_checkpoint(self) -> Checkpoint:
         """Returns the open checkpoint of a model with a path. Raises a Mistake for an export."""
@@ -217,7 +217,7 @@ class ModelFolder(ForeignFolder):
         """The config, whose sizes are those of the checkpoint, or of the vocabulary without a checkpoint."""
         given, checkpoint = self._given["config_file"], self.checkpoint
         if self.is_export:
-            given = self._of_export(_CONFIG_FILE)
+            given = self._export_file(_CONFIG_FILE)
         config = given_config(given) if given else checkpoint and checkpoint.config
         config = self._modules.with_pooling(config) if config and self._modules else config
         if config is None:
@@ -238,7 +238,7 @@ class ModelFolder(ForeignFolder):
     def vocab_file(self) -> str:
         """The path of the vocabulary."""
         if self.is_export:
-            return self._of_export(VOCAB_FILE)
+            return self._export_file(VOCAB_FILE)
         found = self._given["vocab_file"] or (self.path is not None and self.tokenizer_files.vocab_file)
         if not found:
             raise MissingFile(
@@ -247,7 +247,7 @@ class ModelFolder(ForeignFolder):
             )
         return paths.as_text(found)
 
-    def _of_export(self, name: str) -> str:
+    def _export_file(self, name: str) -> str:
         file = paths.join(self.folder, name)
         if not paths.is_file(file):
             raise FileNotFoundError(f"{self} has no {name}; take the whole folder of the export")

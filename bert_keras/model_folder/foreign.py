@@ -32,20 +32,20 @@ class ForeignFolder(os.PathLike[str]):
     _uses_head: bool
 
     @functools.cached_property
-    def _of_other_library(self) -> dict[str, Any] | None:
+    def _foreign_task(self) -> dict[str, Any] | None:
         """What the config.json of a model with a head says about its task; None without such a head."""
         file = paths.join(self.folder, HUGGING_FACE_FILE)
         if self.is_export or self.path is None or not paths.is_file(file):
             return None
         checkpoint = cast(Checkpoint, self._opened)
-        config = checkpoint.hugging_face_config | (self._modules.of_reranker if self._modules else {})
+        config = checkpoint.hugging_face_config | (self._modules.reranker_config if self._modules else {})
         length = length_of_encoder(self.folder, self.has_modules)
         return task_of_config(config, file, checkpoint.heads, length, **self._facts)
 
     @property
     def has_head(self) -> bool:
         """Whether the files say a task: an export, a fine-tuned model, or a model of another library with a head."""
-        return self.is_export or self.has_task_file or self.has_modules or self._of_other_library is not None
+        return self.is_export or self.has_task_file or self.has_modules or self._foreign_task is not None
 
     @functools.cached_property
     def _opened(self) -> Checkpoint | None:
@@ -67,7 +67,7 @@ class ForeignFolder(os.PathLike[str]):
         if self.has_modules:
             return True
         try:
-            found = self._of_other_library
+            found = self._foreign_task
         except OpenQuestion:
             return True
         return found is not None and (self._uses_head or found["task"] not in TASKS_OF_PRETRAINING)

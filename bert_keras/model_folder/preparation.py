@@ -78,10 +78,10 @@ def find_preparation(
     return Preparation(do_lower_case, strip_accents, longest, tokens.longest_word, files.rules)
 
 
-def longest_sequence(config: BertConfig, trained: Mapping[str, Any], of_files: Fact | None) -> tuple[int, str]:
+def longest_sequence(config: BertConfig, trained: Mapping[str, Any], stored_length: Fact | None) -> tuple[int, str]:
     """Returns the maximum length and its reason: the file, or a training that began with random position embeddings."""
     num_positions = config.max_position_embeddings
-    longest, reason = (of_files.value, of_files.source) if of_files else (None, "as in training")
+    longest, reason = (stored_length.value, stored_length.source) if stored_length else (None, "as in training")
     if longest is None and not trained.get("init_checkpoint"):
         longest = trained.get("max_seq_length")
     if type(longest) is not int or longest >= num_positions:

@@ -43,12 +43,12 @@ def _file_of_run(folder: str, name: str) -> str | None:
     """Returns the path of a file in the folder of the training run in whose folder the model is."""
     folder = folder.rstrip("/")
     folders = [folder, *([paths.parent(folder)] if paths.name(folder) == _MODEL_OF_RUN else [])]
-    return next((file for each in folders if paths.is_file(file := paths.join(each, name))), None)
+    return next((file for place in folders if paths.is_file(file := paths.join(place, name))), None)
 
 
 def _is_example(value: Any) -> bool:
     """Whether a value is an object whose values are texts or lists of texts."""
     texts = value.values() if isinstance(value, dict) else ()
     return bool(texts) and all(
-        isinstance(each, str) for text in texts for each in (text if isinstance(text, list) else [text])
+        isinstance(item, str) for text in texts for item in (text if isinstance(text, list) else [text])
     )

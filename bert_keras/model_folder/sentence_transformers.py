@@ -72,7 +72,7 @@ _KEYS_OF_RERANKER = {
     **dict.fromkeys(("activation_fn", "prompts", "__version__", "requirements"), ...),
 }
 # Keys that come back when a model is given back, under one name in a task.json.
-_KEPT, _OF_PEER = ("prompts", "default_prompt_name", "similarity_fn_name"), "sentence_transformers"
+_KEPT, _PEER_KEY = ("prompts", "default_prompt_name", "similarity_fn_name"), "sentence_transformers"
 _NEEDED = "take the whole folder that sentence-transformers wrote"
 _POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -122,7 +122,7 @@ class Modules:
         self._is_of_setfit = task != "vectors" and setfit.has_head(folder)
 
     @functools.cached_property
-    def of_reranker(self) -> dict[str, Any]:
+    def reranker_config(self) -> dict[str, Any]:
         """What a config.json says if the model is a CrossEncoder, see `activation_of`; else {}."""
         file = paths.join(self._folder, _PROMPTS_FILE)
         if self._kinds != ["Transformer"] or _optional(file).get("model_type") != "CrossEncoder":
@@ -165,7 +165,7 @@ class Modules:
                 self._file,
                 ", ".join(self._kinds),
             )
-        _of_encoder(self.encoder, _KEYS_OF_ENCODER | _KEYS_OF_VECTORS)
+        _encoder_settings(self.encoder, _KEYS_OF_ENCODER | _KEYS_OF_VECTORS)
         return {
             "task": "vectors",
             "max_seq_length": length_of_encoder(self.encoder),
@@ -196,7 +196,7 @@ def module_files(settings: Mapping[str, Any], width: int) -> dict[str, str]:
         MODULES_FILE: modules,
         _LENGTH_FILE: {"max_seq_length": settings["max_seq_length"], "do_lower_case": False},
         f"{_CLASSES['Pooling']}/config.json": {"word_embedding_dimension": width, **pooling},
-        _PROMPTS_FILE: settings.get(_OF_PEER) or _of_prefix(settings.get("prefix", "")),
+        _PROMPTS_FILE: settings.get(_PEER_KEY) or _prompt_settings(settings.get("prefix", "")),
     }
     return {name: json_files.readable_json(value) for name, value in contents.items()}
 
@@ -206,10 +206,10 @@ def lower_cases_first(encoder: str | os.PathLike) -> bool:
 
     Raises ValueError if the file of the encoder has values that would give other vectors.
     """
-    return bool(_of_encoder(encoder).get("do_lower_case"))
+    return bool(_encoder_settings(encoder).get("do_lower_case"))
 
 
-def _of_encoder(encoder: str | os.PathLike, keys: _Keys = _KEYS_OF_ENCODER) -> dict[str, Any]:
+def _encoder_settings(encoder: str | os.PathLike, keys: _Keys = _KEYS_OF_ENCODER) -> dict[str, Any]:
     return _optional(_length_file(encoder), keys)
 
 
@@ -223,13 +223,13 @@ def length_of_encoder(encoder: str | os.PathLike, has_modules: bool = True) -> i
 
     Without a modules.json, sentence-transformers does not read its file of the length either.
     """
-    length = _of_encoder(encoder).get("max_seq_length") if has_modules else None
+    length = _encoder_settings(encoder).get("max_seq_length") if has_modules else None
     if length is not None:
         return json_files.check_whole(length, _length_file(encoder), "max_seq_length")
     file, key = paths.join(encoder, "config.json"), "max_position_embeddings"
     longest = json_files.check_whole(_optional(file).get(key, BertConfig.max_position_embeddings), file, key)
-    of_tokenizer = TokenizerFiles(encoder).longest
-    return min(of_tokenizer.value, longest) if of_tokenizer else longest
+    tokenizer_length = TokenizerFiles(encoder).longest
+    return min(tokenizer_length.value, longest) if tokenizer_length else longest
 
 
 def _pooling(file: str) -> str:
@@ -252,11 +252,11 @@ def _prompts(file: str) -> dict[str, Any]:
         raise Mistake("{}: default_prompt_name is {}, which is not in prompts; {}", file, json.dumps(name), _NEEDED)
     prefix = prompts[name] or "" if name else ""
     kept = {key: config[key] for key in _KEPT if config.get(key) is not None}
-    is_written = kept.items() <= _of_prefix(prefix).items()
-    return {"prefix": prefix} | ({} if is_written else {_OF_PEER: kept})
+    is_written = kept.items() <= _prompt_settings(prefix).items()
+    return {"prefix": prefix} | ({} if is_written else {_PEER_KEY: kept})
 
 
-def _of_prefix(prefix: str) -> dict[str, Any]:
+def _prompt_settings(prefix: str) -> dict[str, Any]:
     """Returns the prompts of a model that begins each text with a prefix, and its similarity."""
     prompts = {"prompts": {"text": prefix}, "default_prompt_name": "text"} if prefix else {"prompts": {}}
     return prompts | {"similarity_fn_name": "cosine"}

@@ -48,27 +48,27 @@ class SetFitHead:
     labels: list[str]
     is_of_unit_length: bool
 
-    def task(self, of_vectors: dict[str, Any]) -> dict[str, Any]:
+    def task(self, vector_settings: dict[str, Any]) -> dict[str, Any]:
         """Returns the settings of the classifier, as in a task.json, given those of the vectors that it reads."""
-        if of_vectors["prefix"]:
+        if vector_settings["prefix"]:
             raise Mistake(
                 "the model of SetFit puts the prompt {} before each text (default_prompt_name), which bert-keras does "
                 "not support; take a model without it, or give {task}=vectors",
-                json.dumps(of_vectors["prefix"]),
+                json.dumps(vector_settings["prefix"]),
             )
         return {
             "task": "classification",
             "labels": self.labels,
-            "max_seq_length": of_vectors["max_seq_length"],
+            "max_seq_length": vector_settings["max_seq_length"],
             "is_pair": False,
             "doc_stride": None,
         }
 
-    def config(self, config: BertConfig, of_vectors: dict[str, Any]) -> BertConfig:
+    def config(self, config: BertConfig, vector_settings: dict[str, Any]) -> BertConfig:
         """Returns the config of a network whose pooled output is the vector that the head reads."""
-        has_unit_length = self.is_of_unit_length or of_vectors["normalize"]
+        has_unit_length = self.is_of_unit_length or vector_settings["normalize"]
         return dataclasses.replace(
-            config, pooling=of_vectors["pooling"], pooler_act="unit_length" if has_unit_length else "linear"
+            config, pooling=vector_settings["pooling"], pooler_act="unit_length" if has_unit_length else "linear"
         )
 
     def with_encoder(self, checkpoint: Checkpoint) -> Checkpoint:
@@ -105,7 +105,7 @@ def read_head(folder: str) -> SetFitHead:
             config_file,
             strategy,
         ).among("vectors")
-    weights, bias, classes = _of_json(file) if name == JSON_HEAD else _of_tensors(file)
+    weights, bias, classes = _read_json_head(file) if name == JSON_HEAD else _read_tensor_head(file)
     if weights.ndim != 2 or bias.shape != weights.shape[:1]:
         shapes = [*weights.shape], [*bias.shape]
         raise Mistake("{}: the head has weights {!s} and a bias {!s}, but [C, H] and [C] are needed", file, *shapes)
@@ -140,12 +140,12 @@ class _WithEntries(Checkpoint):
 def _names(labels: Any, classes: list[Any] | None, count: int) -> list[str]:
     """Returns the names of the classes of a head: those of the config, for classes that are numbers."""
     classes = list(range(count)) if classes is None else classes
-    if isinstance(labels, list) and all(type(each) is int and each in range(len(labels)) for each in classes):
-        return [str(labels[each]) for each in classes]
-    return [str(each) for each in classes]
+    if isinstance(labels, list) and all(type(value) is int and value in range(len(labels)) for value in classes):
+        return [str(labels[value]) for value in classes]
+    return [str(value) for value in classes]
 
 
-def _of_json(file: str) -> tuple[np.ndarray, np.ndarray, list[Any] | None]:
+def _read_json_head(file: str) -> tuple[np.ndarray, np.ndarray, list[Any] | None]:
     values = read_object(file)
     try:
         weights, bias = (np.array(values[name], np.float32) for name in ("coef_", "intercept_"))
@@ -156,7 +156,7 @@ def _of_json(file: str) -> tuple[np.ndarray, np.ndarray, list[Any] | None]:
         ) from None
 
 
-def _of_tensors(file: str) -> tuple[np.ndarray, np.ndarray, None]:
+def _read_tensor_head(file: str) -> tuple[np.ndarray, np.ndarray, None]:
     with open_tensors(file) as tensors:
         held = {name.removeprefix("linear."): name for name in tensors.keys()}  # noqa: SIM118 (not a dict)
         if set(held) != {"weight", "bias"}:

@@ -33,8 +33,8 @@ def without_task(path: os.PathLike[str], folder: str) -> MissingFile:
             path,
             TASK_FILE,
         )
-    if paths.is_dir(folder) and (told := part_of_model(folder)):
-        return MissingFile("{}", told)
+    if paths.is_dir(folder) and (explanation := part_of_model(folder)):
+        return MissingFile("{}", explanation)
     if paths.is_file(paths.join(folder, "saved_model.pb")):
         return MissingFile("{} is only a SavedModel; give the folder of an export, which has an export.json", path)
     if paths.is_dir(folder):
@@ -51,22 +51,22 @@ def _is_model(folder: str) -> bool:
         return False
 
 
-def agreed_labels(folder: str, of_task: list[str] | None, of_config: list[str] | None) -> list[str] | None:
+def agreed_labels(folder: str, task_labels: list[str] | None, config_labels: list[str] | None) -> list[str] | None:
     """Returns the names of the classes in task.json, or else in config.json; a Mistake if they are different.
 
     The names LABEL_0, LABEL_1, ... that other libraries write if there are none do not count.
     """
-    if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
-        of_config = None
-    if of_config and of_task and of_config != of_task:
+    if config_labels == [f"LABEL_{number}" for number in range(len(config_labels or ()))]:
+        config_labels = None
+    if config_labels and task_labels and config_labels != task_labels:
         raise Mistake(
             "{} names the classes {} in {} and {} in config.json; correct one of them, or give {labels}",
             folder,
-            [*of_task],
+            [*task_labels],
             TASK_FILE,
-            [*of_config],
+            [*config_labels],
         )
-    return of_task or of_config
+    return task_labels or config_labels
 
 
 def check_length(length: int, num_positions: int, folder: str, has_task_file: bool) -> None:
@@ -88,6 +88,6 @@ def shown_model(
     if labels and isinstance(labels, list | tuple):  # a damaged model can be shown, too
         num_others = len(labels) - _LABELS_SHOWN
         others = [f"and {several(num_others, 'others')}"] if num_others > 0 else []
-        shown = [*map(repr, labels[:_LABELS_SHOWN]), *others]
-        parts.append(f"labels=[{', '.join(shown)}]")
+        quoted_labels = [*map(repr, labels[:_LABELS_SHOWN]), *others]
+        parts.append(f"labels=[{', '.join(quoted_labels)}]")
     return f"{kind}({', '.join([*parts, *facts])})"

@@ -175,14 +175,14 @@ def renamed_labels(labels: Sequence[str], names: Sequence[str] | Mapping[str, st
     if not are_names or len(set(names)) != len(names) or len(names) != len(labels):
         raise Mistake(
             "{labels} is {}, but a different str is needed for each of the {} labels: {}",
-            shown(names),
+            describe_value(names),
             len(labels),
             list(labels),
         )
     return list(names)
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """Returns the representation of a value for an error message, cut to 100 characters."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."

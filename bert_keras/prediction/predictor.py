@@ -218,7 +218,7 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
     def _answers(self, rows: Iterable[tuple[str, Any]], call: _Call) -> Iterator[tuple[Answer | Unanswered, bool]]:
         counts = collections.Counter()
         for group in self._groups(rows, counts, call):
-            for row in self._asked(group, call):
+            for row in self._answered_rows(group, call):
                 yield self._finished(row, call), row.is_cut
         if call.is_reporting:
             self._report(counts)
@@ -245,30 +245,30 @@ class Predictor(LoadedModel[Text, Answer], ExportFacts):
         if group:
             yield group
 
-    def _asked(self, group: list[Row], call: _Call) -> Iterator[Row]:
+    def _answered_rows(self, group: list[Row], call: _Call) -> Iterator[Row]:
         """Yields each row when its `found` holds the results of all its questions."""
-        pending, asked = collections.deque(), []
+        pending, pairs = collections.deque(), []
         for row in group:
             pending.append(row)
             for question in () if row.error else self._questions(row.encoded):
-                asked.append((question, row.found))
-                if len(asked) == _BATCHES_A_GROUP * call.batch_size:
-                    self._ask(asked, call)
-                    asked = []
+                pairs.append((question, row.found))
+                if len(pairs) == _BATCHES_A_GROUP * call.batch_size:
+                    self._ask(pairs, call)
+                    pairs = []
                     # The last text may have more questions.
                     while len(pending) > 1:
                         yield pending.popleft()
-        if asked:
-            self._ask(asked, call)
+        if pairs:
+            self._ask(pairs, call)
         yield from pending
 
-    def _ask(self, asked: list[tuple[Question, Found]], call: _Call) -> None:
+    def _ask(self, pairs: list[tuple[Question, Found]], call: _Call) -> None:
         """Appends the number of positions and the results of each question to the list that goes with it."""
-        questions, rows = [question for question, _ in asked], {}
+        questions, rows = [question for question, _ in pairs], {}
         for index, row in self.network.answer_by_length(questions, call.batch_size, **call.extra):
             rows[index] = self._kept(questions[index], row)
             call.advance()
-        for index, (question, found) in enumerate(asked):
+        for index, (question, found) in enumerate(pairs):
             found.append((len(question.positions), rows[index]))
 
     def _finished(self, row: Row, call: _Call) -> Answer | Unanswered:

@@ -93,7 +93,9 @@ class TrainedModel(Generic[Opened]):
     def __repr__(self) -> str:
         from bert_keras.model_folder.folder import ModelFolder  # --help does not need it
 
-        return ModelFolder(self.folder).shown("TrainedModel", in_words(self.metrics) if self.metrics else "no metrics")
+        return ModelFolder(self.folder).describe(
+            "TrainedModel", in_words(self.metrics) if self.metrics else "no metrics"
+        )
 
 
 _VALUES = {"step": int, "split": str}
@@ -139,8 +141,8 @@ def takes(arguments: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[
     def decorate(function: Any) -> Any:
         returned = inspect.signature(function).return_annotation
         signature = inspect.signature(arguments)
-        shown = [argument for name, argument in signature.parameters.items() if name in names]
-        function.__signature__ = signature.replace(parameters=shown, return_annotation=returned)
+        parameters = [argument for name, argument in signature.parameters.items() if name in names]
+        function.__signature__ = signature.replace(parameters=parameters, return_annotation=returned)
         return function
 
     return decorate
@@ -167,8 +169,8 @@ def call(
     for flag in data:
         if arguments.get(flag) is not None:
             raise TypeError(f"{program.function}() got {argument_name(flag)} and {flag}; give one of them")
-    if of_program := [field.name for field in program.instead if field.name in arguments]:
-        raise TypeError(f'{program.function}() has no setting "{of_program[0]}"; only {program.name}.py has it')
+    if program_settings := [field.name for field in program.instead if field.name in arguments]:
+        raise TypeError(f'{program.function}() has no setting "{program_settings[0]}"; only {program.name}.py has it')
     arguments = {name: value for name, value in arguments.items() if value is not None}
     if not arguments.get("output_dir"):
         raise TypeError(f"{program.function}() needs output_dir, the folder of the run")

@@ -38,8 +38,8 @@ _REPORTS = (
 
 
 # The settings that a model may not fit.
-_OF_MODEL = {field.name for field in setting_fields(ModelSettings)}
-_OF_MODEL |= {"max_seq_length", "freeze_layers", "lora_rank", "lora_targets"}
+_MODEL_SETTINGS = {field.name for field in setting_fields(ModelSettings)}
+_MODEL_SETTINGS |= {"max_seq_length", "freeze_layers", "lora_rank", "lora_targets"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class Program:
         if instead == "dry_run":
             show_files(self.name, settings, console)
             # The model need not be here, and most settings fit every model.
-            if settings.given & _OF_MODEL and paths.is_dir(settings.init_checkpoint or ""):
+            if settings.given & _MODEL_SETTINGS and paths.is_dir(settings.init_checkpoint or ""):
                 start_tensorflow()
                 from bert_keras.tasks.finetuning.opening import check_model
 
@@ -207,8 +207,8 @@ def _naming(message: Message, own: Collection[str]) -> Message:
 
     named: list[str] = []
     message.spelled(lambda name: named.append(name) or name)
-    of_tables = LabelledTextSettings, OwnLabelSettings, ColumnSettings
-    known = {"eval_share", *(field.name for group in of_tables for field in setting_fields(group))}.difference(own)
+    table_settings = LabelledTextSettings, OwnLabelSettings, ColumnSettings
+    known = {"eval_share", *(field.name for group in table_settings for field in setting_fields(group))}.difference(own)
     missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
     if not missing or ".py" in str(message):
         return message

@@ -173,11 +173,11 @@ def to_json(value: Any, where: str) -> Any:
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): to_json(each, where) for key, each in value.items()}
+        return {str(key): to_json(item, where) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
         value = sorted(value, key=str)  # its own order differs from run to run, and with it the digest of the data
     if isinstance(value, Iterable):
-        return [to_json(each, where) for each in value]
+        return [to_json(item, where) for item in value]
     if type(value).__str__ is not object.__str__:  # a date or a decimal number, as files of tables have them
         return str(value)
     raise Mistake("{} is of the type {}; give a text, a number or a list of them", where, type(value).__name__)

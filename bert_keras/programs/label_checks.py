@@ -55,8 +55,8 @@ log = logging.getLogger("bert_keras")
 Fold = tuple[np.ndarray, np.ndarray]
 # The tables, by the attributes of `LabelCheck`.
 TABLES = ("suspects", "confused_classes", "duplicates", "leaks", "next_labels")
-_OF_FINE_TUNING = ("learning_rate", "num_train_epochs", "train_batch_size")
-_OF_ENCODERS = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
+_FINE_TUNING_SETTINGS = ("learning_rate", "num_train_epochs", "train_batch_size")
+_ENCODER_SETTINGS = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case", "strip_accents", "seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,17 +177,17 @@ class _Check:
         """Returns the probabilities of a fold from a model that is trained on the others."""
         settings = self.settings
         rows = [(*self.examples[row].texts, str(self.examples[row].label)) for row in train]
-        asked = [self.examples[row].texts for row in held_out]
-        train_model, of_kind = train_few_shot, ("contrastive_epochs",)
+        held_out_texts = [self.examples[row].texts for row in held_out]
+        train_model, training_settings = train_few_shot, ("contrastive_epochs",)
         if settings.fine_tune:
-            train_model, of_kind = train_classifier, _OF_FINE_TUNING
+            train_model, training_settings = train_classifier, _FINE_TUNING_SETTINGS
         answers = train_model(
             rows,
-            predict_data=asked,
+            predict_data=held_out_texts,
             output_dir=paths.join(settings.output_dir or "", "folds", str(number)),
             predict_batch_size=settings.eval_batch_size,
             verbose=not self.console.quiet,
-            **{name: getattr(settings, name) for name in (*_OF_ENCODERS, "max_seq_length", *of_kind)},
+            **{name: getattr(settings, name) for name in (*_ENCODER_SETTINGS, "max_seq_length", *training_settings)},
         ).predictions
         if answers is None:
             raise KeyboardInterrupt  # a signal ended the training, as the log says
@@ -222,7 +222,7 @@ def write_rows(path: str, rows: Sequence[Any]) -> None:
     """Writes suspects, or the rows of another table, without columns that are empty everywhere."""
     columns = [field.name for field in dataclasses.fields(rows[0] if rows else Suspect)]
     columns = [column for column in columns if any(getattr(row, column) not in (None, "") for row in rows)]
-    cells = [[_shown(getattr(row, column)) for column in columns] for row in rows]
+    cells = [[_format_cell(getattr(row, column)) for column in columns] for row in rows]
     writing.write_text(path, tab_separated(columns, cells))
 
 
@@ -259,7 +259,7 @@ def open_run(
         raise TypeError("check_labels() calls no functions; leave out on_step, on_evaluation and on_save")
     check_backend(keras.backend.backend())
     require(settings, ("train_file", "init_checkpoint", "output_dir"))
-    for names, needed in ((_OF_FINE_TUNING, "fine_tune"), (("num_next_labels",), "unlabeled_file")):
+    for names, needed in ((_FINE_TUNING_SETTINGS, "fine_tune"), (("num_next_labels",), "unlabeled_file")):
         if not getattr(settings, needed) and (wrong := [Setting(name) for name in names if name in settings.given]):
             raise Mistake("{} is for {}; give both, or leave it out", wrong[0], Setting(needed))
     if settings.fine_tune and settings.contrastive_epochs:
@@ -295,9 +295,9 @@ def _warn_of_other_kinds(labels: Sequence[str]) -> None:
 
 def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], labels: Sequence[str]) -> None:
     """Checks that the folds can be made, and that each has all labels to train on."""
-    of_labels = {label: [example for example in examples if example.label == label] for label in labels}
-    num_texts = {label: len({*group_numbers(example.key for example in of_labels[label])}) for label in labels}
-    if rare := next((of_labels[label] for label in labels if num_texts[label] < 2), None):
+    by_label = {label: [example for example in examples if example.label == label] for label in labels}
+    num_texts = {label: len({*group_numbers(example.key for example in by_label[label])}) for label in labels}
+    if rare := next((by_label[label] for label in labels if num_texts[label] < 2), None):
         raise Mistake(
             '{}: the label "{}" has one text{}, but a check needs two of each label; add one, or take it out',
             rare[0].source,
@@ -311,7 +311,7 @@ def _check_counts(settings: LabelCheckSettings, examples: Sequence[Example], lab
         num_steps_of(num_train, settings.train_batch_size, settings.num_train_epochs)
 
 
-def _shown(value: object) -> object:
+def _format_cell(value: object) -> object:
     if isinstance(value, tuple):
         return "; ".join(value)
     if isinstance(value, bool):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _TEXTS = (".txt", *FORMATS, ".parquet", ".arrow")
 # Flags of create_pretraining_data.py that are not settings of the examples.
-_OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
-_OF_FILES |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
+_FILE_SETTINGS = {"input_file", "output_file", "work_dir", "num_shards", "compression", "dry_run"}
+_FILE_SETTINGS |= {"eval_share", "eval_output_file"}  # `pretrain` takes the text to evaluate on as an argument
 
 
 def open_run(
@@ -113,10 +113,10 @@ def pretrain(train_data: Any = None, eval_data: Any = None, **settings: Any) -> 
     from bert_keras.data_prep.pretraining import flags as text_flags  # run_pretraining.py does not need them
 
     own = {field.name for field in setting_fields(PretrainingSettings)}
-    of_text = set(text_flags.define_flags()) - own - _OF_FILES
-    of_text = {name: settings.pop(name) for name in of_text & set(settings)}
-    data = [each for each in (train_data, eval_data) if each is not None]
-    prepare = functools.partial(_build_records, of_text, not all(map(_are_records, data)))
+    text_settings = set(text_flags.define_flags()) - own - _FILE_SETTINGS
+    text_settings = {name: settings.pop(name) for name in text_settings & set(settings)}
+    data = [source for source in (train_data, eval_data) if source is not None]
+    prepare = functools.partial(_build_records, text_settings, not all(map(_are_records, data)))
     return call("run_pretraining", settings, prepare, input_file=train_data, eval_file=eval_data)
 
 
@@ -152,13 +152,18 @@ def _are_records(data: Any) -> bool:
 
 
 def _build_records(
-    of_text: dict[str, Any], has_texts: bool, path: str, name: str, training: PretrainingSettings, files: DataFiles
+    text_settings: dict[str, Any],
+    has_texts: bool,
+    path: str,
+    name: str,
+    training: PretrainingSettings,
+    files: DataFiles,
 ) -> str:
     """Builds the examples of text files, and returns the path of their records; a path of records stays."""
     if _are_records(path):
-        if of_text and not has_texts:
+        if text_settings and not has_texts:
             message = "{} is for texts, but {} is the name of records, {}; leave it out, or give text files, such as {}"
-            raise Mistake(message, min(of_text), name, path, "folder/*.txt")
+            raise Mistake(message, min(text_settings), name, path, "folder/*.txt")
         return path
     # Imported here, because training on records does not need the builder of examples.
     from bert_keras.data_prep.corpus.documents import find_text_files
@@ -174,7 +179,7 @@ def _build_records(
     require(training, ("vocab_file",))
     shared = {name: getattr(training, name) for name in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
     groups = (text_flags.Files, PretrainingDataSettings, TextOptions, Cleaning)
-    given = checked_arguments(groups, "pretrain", {**of_text, **shared})
+    given = checked_arguments(groups, "pretrain", {**text_settings, **shared})
     build_files, settings = part(text_flags.Files, given), part(PretrainingDataSettings, given)
     text_options, cleaning = part(TextOptions, given), part(Cleaning, given)
     tokenizer = FullTokenizer(build_files.vocab_file, **text_flags.casing_of(build_files, given.keys()))

@@ -74,7 +74,7 @@ class Trial:
         self._print(f"\nLook at {report}. What fits this result:")
         is_cut = bool(run.task.eval_features["input_mask"].all(-1).any()) and data.kind.has_windows
         commands = [
-            *self._of_result(data, num_steps, result.is_useful, num_suspects, is_cut),
+            *self._next_commands(data, num_steps, result.is_useful, num_suspects, is_cut),
             *commands_of_model(settings.output_dir, paths.name(self.folder), run.task.describe()),
         ]
         for purpose, words in commands[:3]:
@@ -116,7 +116,7 @@ class Trial:
             return 0
         vectors = vectors_of_words(examples)
         probabilities = held_out_probabilities(vectors, ids, split)
-        found = [each for each in find_suspects(examples, names, vectors, probabilities) if each.is_confident]
+        found = [suspect for suspect in find_suspects(examples, names, vectors, probabilities) if suspect.is_confident]
         file = self._suspects_file
         write_rows(file, found)
         if found:
@@ -127,12 +127,12 @@ class Trial:
             )
         else:
             self._print("\nNo label contradicts the words of the other texts clearly.")
-        for each in found[:_SUSPECTS_SHOWN]:
-            text = each.text if len(each.text) <= 90 else f"{each.text[:90]}..."
-            self._print(f"  {each.source}: {each.label}, rather {each.suggestion}: {text}")
+        for suspect in found[:_SUSPECTS_SHOWN]:
+            text = suspect.text if len(suspect.text) <= 90 else f"{suspect.text[:90]}..."
+            self._print(f"  {suspect.source}: {suspect.label}, rather {suspect.suggestion}: {text}")
         return len(found)
 
-    def _of_result(
+    def _next_commands(
         self, data: Any, num_steps: int, is_useful: bool, num_suspects: int, is_cut: bool
     ) -> Iterator[tuple[str, Sequence[str]]]:
         """Yields commands for what this result lacks, the most important first."""

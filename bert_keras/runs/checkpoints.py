@@ -27,7 +27,7 @@ class Checkpoints:
         self.is_writable = is_writable
         self._step_of_chief = None
         self._saved_steps = set()
-        self._told_damages = set()
+        self._reported_damages = set()
 
     def file(self, name: str) -> str:
         """Returns the path of a file in the folder."""
@@ -57,9 +57,9 @@ class Checkpoints:
         for step in sorted(steps, key=lambda step: (step == named, step), reverse=True):
             damage = self._damage(step)
             if damage is None:
-                for told in set(damages) - self._told_damages:
-                    log.warning("the checkpoint of step %d is used, because a newer one is damaged: %s", step, told)
-                self._told_damages.update(damages)
+                for reason in set(damages) - self._reported_damages:
+                    log.warning("the checkpoint of step %d is used, because a newer one is damaged: %s", step, reason)
+                self._reported_damages.update(damages)
                 return step
             damages.append(damage)
         if damages:

@@ -35,7 +35,7 @@ TRIES_DIR = "tries"
 MODEL_DIR = "model"
 ALL_STEPS, EARLY_STOPPING, CALLBACK = "all steps", "early stopping", "a callback"
 # For each reason of an end, the settings that decide it: with other values of these, the run goes further.
-_OF_THE_END = {EARLY_STOPPING: ("early_stopping",)}
+_END_SETTINGS = {EARLY_STOPPING: ("early_stopping",)}
 # Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json", STATE_FILE, TRIES_FILE)
 # Files that a start writes before it computes anything.
@@ -132,7 +132,7 @@ class RunDir(Checkpoints):
         end, stored = self.state["end"], self._stored_config()
         if end is None or stored is None:
             return False
-        names = ("num_train_steps", *_OF_THE_END.get(end["reason"], ()))
+        names = ("num_train_steps", *_END_SETTINGS.get(end["reason"], ()))
         return all(stored["settings"].get(name) == settings.get(name) for name in names)
 
     def finish(self, step: int, reason: str) -> None:

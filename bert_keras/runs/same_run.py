@@ -63,8 +63,8 @@ def _differences(name: str, old: Any, new: Any) -> list[str | Message]:
 def _difference(name: str, old: Any, new: Any) -> str | Message:
     if name.endswith("_sha256") and None not in (old, new):
         return f"{name.removesuffix('_sha256')} content has changed"
-    return Message("{} was {} and is {} now", name, _shown(old), _shown(new))
+    return Message("{} was {} and is {} now", name, _format_setting(old), _format_setting(new))
 
 
-def _shown(value: object) -> str:
+def _format_setting(value: object) -> str:
     return "not given" if value is None else str(value)

@@ -54,9 +54,9 @@ def task_answer(model: ServedModel, path: str, body: _Fields, ticket: Ticket, ma
     Raises:
         ValueError, RefusedError: the request is not valid.
     """
-    found = [(each.make(model, max_items), each.answer) for each in task_forms(model, path)]
+    found = [(task_form.make(model, max_items), task_form.answer) for task_form in task_forms(model, path)]
     form, fields = forms.read_form([form for form, _ in found], body)
-    answer = next(answer for each, answer in found if each is form)
+    answer = next(answer for candidate, answer in found if candidate is form)
     fields.pop("model", None)
     return answer(model, fields, ticket)
 

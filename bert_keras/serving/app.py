@@ -45,8 +45,8 @@ log = logging.getLogger("bert_keras")
 _MOST_THREADS = 64
 _SECONDS_BETWEEN_LOOKS = 1.0
 # Settings of the predictors that are flags of the server, and those that neither it nor a request has.
-_OF_SERVER = {*vars(Limits())}
-_OF_NOBODY = {"long", "batch_size"}
+_SERVER_SETTINGS = {*vars(Limits())}
+_HIDDEN_SETTINGS = {"long", "batch_size"}
 
 
 class _Row(NamedTuple):
@@ -131,7 +131,7 @@ class Server:
             Route("/readyz", self._tell_ready),
             Route("/metrics", self._tell_metrics),
         ]
-        handlers: Any = {HTTPException: _of_http, Exception: _of_bug}
+        handlers: Any = {HTTPException: _answer_http_error, Exception: _answer_bug}
         middleware = middleware_of(settings.hosts, settings.cors_origins, settings.token)
         self.app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=self._lifespan)
         self.app.router.redirect_slashes = False
@@ -162,8 +162,8 @@ class Server:
                     return
                 folder.start(self._start)
         except Exception as error:  # /livez and /readyz report it
-            told = error if isinstance(error, Mistake) else f"{type(error).__name__}: {error}"
-            self.failure = f"the warm-up failed: {told}"
+            reason = error if isinstance(error, Mistake) else f"{type(error).__name__}: {error}"
+            self.failure = f"the warm-up failed: {reason}"
             log.error(self.failure)
             return
         for folder in self._folders:
@@ -275,9 +275,9 @@ class Server:
 
 def _field_name(setting: str) -> str:
     """Returns the name of a setting for a client: a field of the request, a setting of the server, or ""."""
-    if setting in _OF_NOBODY:
+    if setting in _HIDDEN_SETTINGS:
         return ""
-    return f"the server's {setting}" if setting in _OF_SERVER else setting
+    return f"the server's {setting}" if setting in _SERVER_SETTINGS else setting
 
 
 def _chosen(row: _Row, models: Sequence[ServedModel], body: Mapping[str, Any]) -> ServedModel:
@@ -305,12 +305,12 @@ def _plain(status: int, text: str) -> Response:
     return Response(text + "\n", status, media_type="text/plain")
 
 
-async def _of_http(request: Request, error: HTTPException) -> Response:
+async def _answer_http_error(request: Request, error: HTTPException) -> Response:
     reasons = {404: f"there is no {request.url.path}; GET /models lists the models and their routes"}
     reasons[405] = f"{request.method} is not possible at {request.url.path}"
     known = {} if isinstance(error, RefusedError) else reasons
     return refusal(error.status_code, known.get(error.status_code, error.detail), error.headers)
 
 
-async def _of_bug(request: Request, error: Exception) -> Response:
+async def _answer_bug(request: Request, error: Exception) -> Response:
     return refusal(500, "the server has a bug here; its log has the details")

@@ -45,7 +45,7 @@ class BoundedServer(uvicorn.Server):
                 waiting.append((since, connection))
         self._states = states
         num_excess = len(self.server_state.connections) - self._most
-        for _, connection in sorted(waiting, key=lambda each: each[0])[: max(0, num_excess)]:
+        for _, connection in sorted(waiting, key=lambda pair: pair[0])[: max(0, num_excess)]:
             connection.transport.abort()
         return await super().on_tick(counter)
 

@@ -62,7 +62,10 @@ _OPTIONS: dict[str, Schema] = {
 }
 _FIELDS: dict[str, Schema] = {name: array(_TEXT, minItems=least) for name, least in LISTS.items()}
 # Fields of text-embeddings-inference for texts that are too long. These models cut the ends of texts.
-_OF_CUTTING: dict[str, Schema] = {"truncate": _SWITCH, "truncation_direction": {"enum": ["right", "Right", "RIGHT"]}}
+_CUTTING_FIELDS: dict[str, Schema] = {
+    "truncate": _SWITCH,
+    "truncation_direction": {"enum": ["right", "Right", "RIGHT"]},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +98,11 @@ class Form:
 
 def item_schema(model: ServedModel) -> Schema:
     """Returns the schema of an item: an object, or a text if only one field is required."""
-    form = _of_item(model)
+    form = _item_form(model)
     return any_of([form.schema, _TEXT]) if len(form.required) == 1 else form.schema
 
 
-def _of_item(model: ServedModel) -> Form:
+def _item_form(model: ServedModel) -> Form:
     fields = {name: _FIELDS.get(name, _TEXT) for name in model.fields}
     required = {name: schema for name, schema in fields.items() if name not in model.may_lack}
     return Form(required, {name: fields[name] for name in fields if name in model.may_lack})
@@ -119,14 +122,14 @@ def items_form(model: ServedModel, max_items: int) -> Form:
 
 def one_form(model: ServedModel, max_items: int) -> Form:
     """Returns the form that is one item with its options."""
-    item = _of_item(model)
+    item = _item_form(model)
     return Form(item.required, item.optional | _options(model))
 
 
 def rerank_form(model: ServedModel, max_items: int) -> Form:
     """Returns the form of text-embeddings-inference for reranking."""
     form = one_form(model, max_items)
-    return Form(form.required, form.optional | _OF_CUTTING | {"return_text": _SWITCH})
+    return Form(form.required, form.optional | _CUTTING_FIELDS | {"return_text": _SWITCH})
 
 
 def openai_form(model: ServedModel, max_items: int) -> Form:
@@ -140,7 +143,7 @@ def embed_form(model: ServedModel, max_items: int) -> Form:
     """Returns the form of text-embeddings-inference for vectors."""
     texts = any_of([_TEXT, array(_TEXT, minItems=1, maxItems=max_items)])
     own = {"normalize": _SWITCH, "dimensions": _WHOLE, "prompt_name": _NULL}
-    return Form({"inputs": texts}, {"model": {"enum": [model.name]}} | _OF_CUTTING | own)
+    return Form({"inputs": texts}, {"model": {"enum": [model.name]}} | _CUTTING_FIELDS | own)
 
 
 def predict_form(model: ServedModel, max_items: int) -> Form:
@@ -149,7 +152,7 @@ def predict_form(model: ServedModel, max_items: int) -> Form:
     texts = array(_TEXT, minItems=least, maxItems=most)
     inputs = [*([_TEXT] if least == 1 else []), texts, array(texts, minItems=1, maxItems=max_items)]
     own = {"raw_scores": {"enum": [False]}}
-    return Form({"inputs": any_of(inputs)}, {"model": {"enum": [model.name]}} | _OF_CUTTING | own)
+    return Form({"inputs": any_of(inputs)}, {"model": {"enum": [model.name]}} | _CUTTING_FIELDS | own)
 
 
 def explained_form(models: Sequence[ServedModel], **fields: Schema) -> Form:
@@ -167,7 +170,7 @@ def read_form(forms: Sequence[Form], body: dict[str, Any]) -> tuple[Form, dict[s
     """
     form = next((form for form in forms if form.key in body), forms[-1])
     if form.key not in body and set(body) <= {*form.required, *form.optional}:
-        keys = _listed((_quoted(each.key) for each in forms), "or")
+        keys = _listed((_quoted(candidate.key) for candidate in forms), "or")
         raise RefusedError(422, f"{keys} is missing; a request needs it")
     check(body, form.schema)
     return form, without_null(body)

@@ -67,8 +67,8 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = dict(scope["headers"]).get(b"x-request-id", b"")
-        request_id = told.decode() if _VALID_ID.fullmatch(told) else uuid.uuid4().hex
+        given_id = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = given_id.decode() if _VALID_ID.fullmatch(given_id) else uuid.uuid4().hex
         started, status = time.monotonic(), 500
 
         async def send_with_id(message: Message) -> None:

@@ -86,11 +86,11 @@ def task_schemas(path: str, models: Sequence[ServedModel], max_items: int, schem
     for model in models:
         # The object of the Python API, to which the server adds two fields.
         answer = {"allOf": [_schema(answer_of(model.task), schemas), _open_object(**_ADDED)]}
-        for each in task_forms(model, path):
-            form = each.make(model, max_items)
+        for task_form in task_forms(model, path):
+            form = task_form.make(model, max_items)
             # Without "model", a request does not say which one of several answers.
             bodies.append(form.schema | {"required": [*form.required, *(["model"] if len(models) > 1 else [])]})
-            replies.append(_OTHER_REPLIES.get(each.name) or _object(model=_TEXT, answers=array(answer)))
+            replies.append(_OTHER_REPLIES.get(task_form.name) or _object(model=_TEXT, answers=array(answer)))
             example = example or {"model": model.name, **_example_of(form, model)}
     return any_of(bodies), example, any_of(replies)
 

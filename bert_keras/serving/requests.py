@@ -76,8 +76,8 @@ def _is_number(text: str) -> bool:
 async def read_body(request: Request, max_bytes: int, deadline: float) -> bytes:
     """Reads a body and refuses one above the limit before it is all in memory, or one that takes too long."""
     too_large = f"the body is larger than {max_bytes:,} bytes; send fewer texts"
-    told = request.headers.get("content-length", "0")
-    if not _is_number(told) or int(told) > max_bytes:
+    content_length = request.headers.get("content-length", "0")
+    if not _is_number(content_length) or int(content_length) > max_bytes:
         raise RefusedError(413, too_large, Connection="close")
     parts, num_bytes = [], 0
     try:

@@ -145,13 +145,13 @@ def open_model(
         limits: Limits of the input.
         precision: as in `TextClassifier`.
     """
-    of_pretraining = abilities(is_pretrained=True)
-    of_head = [task for task in tasks if task not in of_pretraining]
-    if of_head and len(tasks) > 1:
+    pretraining_tasks = abilities(is_pretrained=True)
+    head_tasks = [task for task in tasks if task not in pretraining_tasks]
+    if head_tasks and len(tasks) > 1:
         raise Mistake("{task}={} has more than one task of a fine-tuned model; give one", [*tasks])
     path, model = pathlib.Path(folder), ModelFolder(folder).with_answer(*tasks)
-    if of_head and not model.has_head:
-        model = ModelFolder(folder, task=of_head[0])
+    if head_tasks and not model.has_head:
+        model = ModelFolder(folder, task=head_tasks[0])
     if (path / _SAVED_MODEL).is_file() and not model.is_export:
         raise Mistake(
             "{} is only a SavedModel; give the folder of an export, which has an export.json, or serve the "
@@ -167,7 +167,7 @@ def open_model(
             "{} has no {}, so it is a checkpoint of pre-training; choose its {task}: {}",
             folder,
             TASK_FILE,
-            [*of_pretraining],
+            [*pretraining_tasks],
         )
     models: list[ServedModel] = []
     shared: Any = None
@@ -186,8 +186,8 @@ def numbered_folders(folder: str) -> dict[int, pathlib.Path]:
     path = pathlib.Path(folder)
     if not path.is_dir() or _has_task(ModelFolder(folder)) or any((path / name).is_file() for name in _FILES_OF_MODELS):
         return {}
-    named = (each for each in path.iterdir() if each.name.isascii() and each.name.isdecimal())
-    return {int(each.name): each for each in sorted(named) if each.is_dir()}
+    named = (version for version in path.iterdir() if version.name.isascii() and version.name.isdecimal())
+    return {int(version.name): version for version in sorted(named) if version.is_dir()}
 
 
 def _has_task(model: ModelFolder) -> bool:

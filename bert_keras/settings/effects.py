@@ -21,12 +21,12 @@ def conditions(settings: Any) -> Iterator[tuple[str, Message]]:
     for field in fields.values():
         for name, wanted in field.metadata.get("unless", {}).items():
             if name in fields and _fits(getattr(settings, name), wanted):
-                yield field.name, Message("with {}; leave one of the two out", _shown(name, wanted))
+                yield field.name, Message("with {}; leave one of the two out", _describe(name, wanted))
         for name, wanted in field.metadata.get("needs", {}).items():
             if name in fields and not _fits(getattr(settings, name), wanted):
                 now = getattr(settings, name)
                 value = f", which is {now}" if wanted is ON and now != fields[name].default else ""
-                yield field.name, Message("without {}{}; give both, or leave it out", _shown(name, wanted), value)
+                yield field.name, Message("without {}{}; give both, or leave it out", _describe(name, wanted), value)
         names = [name for name in field.metadata.get("needs_any", ()) if name in fields]
         if names and not any(getattr(settings, name) for name in names):
             yield field.name, Message("without one of {}; give one as well, or leave it out", [*map(Setting, names)])
@@ -38,7 +38,7 @@ def _fits(value: object, wanted: Any) -> bool:
     return value in wanted if isinstance(wanted, set) else value == wanted
 
 
-def _shown(name: str, wanted: Any) -> Message:
+def _describe(name: str, wanted: Any) -> Message:
     if wanted is ON or wanted is True:
         return Message("{}", Setting(name))
     return Message(

@@ -212,7 +212,9 @@ def define_flag(values: flags.FlagValues, title: str, field: dataclasses.Field) 
     if parser and "enum_values" not in limits:
         flags.DEFINE(parser, field.name, default, serializer=getattr(parser, "serializer", None), **more)
     else:
-        value_type = next((each for each in _DEFINE if each in (field.type, *get_args(field.type))), None)
+        value_type = next(
+            (candidate for candidate in _DEFINE if candidate in (field.type, *get_args(field.type))), None
+        )
         define: Callable = flags.DEFINE_enum if "enum_values" in limits else _DEFINE[value_type]
         define(field.name, [*default] if isinstance(default, tuple) else default, **more)
     flag: Any = values[field.name]

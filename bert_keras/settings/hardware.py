@@ -40,7 +40,7 @@ def list_gpus() -> list[tuple[tuple[int, ...], str]]:
     if keras.backend.backend() == "jax":
         return [(tuple(map(int, gpu.compute_capability.split("."))), gpu.device_kind) for gpu in jax_devices("gpu")]
     details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
-    return [(tuple(each.get("compute_capability") or ()), each.get("device_name", "the GPU")) for each in details]
+    return [(tuple(gpu.get("compute_capability") or ()), gpu.get("device_name", "the GPU")) for gpu in details]
 
 
 def jax_devices(platform: str) -> list[Any]:

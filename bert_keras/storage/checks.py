@@ -11,7 +11,7 @@ from bert_keras.storage.hub import SCHEME
 
 TASK_FILE = "task.json"
 # Files in the folders of exports, models and runs.
-_OF_MODELS = ("export.json", TASK_FILE, "run_config.json", "modules.json")
+_MODEL_FILES = ("export.json", TASK_FILE, "run_config.json", "modules.json")
 
 
 def check_output_file(path: str | os.PathLike, setting: str, inputs: Mapping[str, Any] | None = None) -> None:
@@ -72,8 +72,8 @@ def check_new_folder(path: str, setting: str, file_endings: tuple[str, ...] = ()
         raise Mistake("{} names a file; give the folder that the files are to be put into", output)
     names = sorted(os.listdir(path)) if os.path.isdir(path) else []
     if names := [name for name in names if not writing.is_left_over(name)]:
-        shown = some_of(names, 3)
-        raise Mistake("{} holds {}; nothing is overwritten, so give a folder that is new or empty", output, shown)
+        first_names = some_of(names, 3)
+        raise Mistake("{} holds {}; nothing is overwritten, so give a folder that is new or empty", output, first_names)
     check_can_create(path, output)
 
 
@@ -95,12 +95,12 @@ def check_can_create(folder: str | os.PathLike, called: str | Message) -> None:
 def part_of_model(folder: str | os.PathLike) -> str:
     """Returns a sentence about a folder that is an export, a part of a model's folder or a web page; "" for others."""
     above, place = None, paths.local(folder).rstrip("/")
-    if paths.is_file(paths.join(place, _OF_MODELS[0])):
+    if paths.is_file(paths.join(place, _MODEL_FILES[0])):
         return f"{folder} is an export, which has no checkpoint; give the run or the model that it was made from"
     is_page = all(paths.is_file(paths.join(place, name)) for name in ("index.html", "model.json"))
     for _ in range(2):  # a try of a run, and the variables of a SavedModel, are two folders below it
         place = paths.parent(place) if paths.is_remote(place) else os.path.dirname(os.path.abspath(place))
-        above = above or next((place for name in _OF_MODELS if paths.is_file(paths.join(place, name))), None)
+        above = above or next((place for name in _MODEL_FILES if paths.is_file(paths.join(place, name))), None)
     if is_page:
         advice = f", {above}" if above else " that it was copied from"
         return f"{folder} is a page for a web browser; give the folder of the export{advice}"

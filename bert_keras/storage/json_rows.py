@@ -59,27 +59,27 @@ class JsonRows:
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         text, start = self._text, skip_blanks(self._text, 0)
         if text.startswith("[", start):
-            return self._of_list(start, is_whole=True)
+            return self._rows_of_list(start, is_whole=True)
         first = text[start:].split("\n", 1)[0].rstrip()
         try:
             value, end = decode(text, start, self._place_at, self._needed)
         except Mistake:
             if first.endswith(("{", "[")):
                 raise
-            return self._of_lines()
+            return self._rows_on_lines()
         if not isinstance(value, dict):
-            return self._of_lines()
+            return self._rows_on_lines()
         if skip_blanks(text, end) == len(text) and _is_list_of_objects(value.get("data")):
             unread = [key for key in value if key not in _KEYS_WITHOUT_ROWS]
             if unread:
                 log.info('%s: the rows are its "data"; its other keys are not read: %s', self.name, ", ".join(unread))
-            return self._of_list(self._find_value(start, "data"), is_whole=False)
+            return self._rows_of_list(self._find_value(start, "data"), is_whole=False)
         if skip_blanks(text, end) == len(text) and (rows := _rows_of_table(value)):
             self.unit = "row"
             return enumerate(rows, 1)
-        return self._of_objects(start) if "\n" in text[start:end] else self._of_lines()
+        return self._rows_of_objects(start) if "\n" in text[start:end] else self._rows_on_lines()
 
-    def _of_lines(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
+    def _rows_on_lines(self) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         count, number = 0, 0
         lines = self._text.split("\n")
         for number, value in iterate_objects(lines, lambda line: f"{self.name} {self.place(line)}", self._needed):
@@ -89,7 +89,7 @@ class JsonRows:
             blank = "1 blank line is" if number - count == 1 else f"{number - count:,} blank lines are"
             log.info("%s: %s skipped", self.name, blank)
 
-    def _of_objects(self, start: int) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
+    def _rows_of_objects(self, start: int) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         """Yields the values that follow one another."""
         line, last = 1, 0
         while start < len(self._text):
@@ -98,7 +98,7 @@ class JsonRows:
             yield line, self._check(value, line)
             start = skip_blanks(self._text, end)
 
-    def _of_list(self, start: int, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
+    def _rows_of_list(self, start: int, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | Mistake]]:
         """Yields the items of the list that begins at an index; after one that `is_whole`, the text must end."""
         text, line, last, count = self._text, 1, 0, 0
         place = skip_blanks(text, start + 1)

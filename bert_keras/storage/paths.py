@@ -74,7 +74,7 @@ def given_twice(files: Iterable[str]) -> list[str]:
     names = collections.defaultdict(list)
     for file in files:
         names[file_id(file)].append(file)
-    return [" = ".join(dict.fromkeys(each)) for each in names.values() if len(each) > 1]
+    return [" = ".join(dict.fromkeys(group)) for group in names.values() if len(group) > 1]
 
 
 def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:
@@ -187,10 +187,10 @@ def check_readable(path: str | os.PathLike) -> None:
     if is_remote(path):
         return
     found = [os.fspath(path), *(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)]
-    for each in found:
-        if os.path.exists(each) and not os.access(each, os.R_OK):
+    for entry in found:
+        if os.path.exists(entry) and not os.access(entry, os.R_OK):
             raise PermissionError(
-                f"{each} exists, but you may not read it; ask its owner for the permission (chmod a+r), or copy it"
+                f"{entry} exists, but you may not read it; ask its owner for the permission (chmod a+r), or copy it"
             )
 
 
@@ -206,7 +206,7 @@ def modified(path: str | os.PathLike) -> int:
 def list_dir(path: str | os.PathLike) -> list[str]:
     """Returns the sorted names in a folder, without trailing slashes."""
     names = gfile("listdir", path) if is_remote(path) else os.listdir(path)
-    return sorted(each.rstrip("/") for each in names)
+    return sorted(name.rstrip("/") for name in names)
 
 
 def glob(pattern: str | os.PathLike) -> list[str]:

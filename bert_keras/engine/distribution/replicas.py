@@ -26,7 +26,7 @@ def sum_over_replicas(values: T) -> T:
     return tf.nest.pack_sequence_as(values, summed)
 
 
-def of_all_replicas(value: tf.Tensor, num_replicas: int) -> tf.Tensor:
+def gather_replicas(value: tf.Tensor, num_replicas: int) -> tf.Tensor:
     """Returns the values of all replicas, [replicas, ...]: the sum of each at its place among zeros."""
     if num_replicas == 1:
         return value[tf.newaxis]

@@ -73,11 +73,11 @@ class Workers:
             return self._strategy.sums(numbers)
         num_devices = self._strategy.num_replicas_in_sync // self.count
 
-        def of_device(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+        def device_numbers(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
             is_first = context.replica_id_in_sync_group % num_devices == 0
             return tf.constant(numbers if is_first else [0] * len(numbers), tf.int64)
 
-        values = self._strategy.experimental_distribute_values_from_function(of_device)
+        values = self._strategy.experimental_distribute_values_from_function(device_numbers)
         return self._strategy.reduce("SUM", values, axis=None).numpy().tolist()
 
     def wait(self) -> None:
@@ -106,8 +106,8 @@ class Workers:
         if self.count == 1:
             return
         digests = [zlib.crc32(json.dumps(values[name], sort_keys=True).encode()) for name in sorted(values)]
-        of_chief = self.sums(digests if self.is_chief else [0] * len(digests))
-        num_others = self.sums([int(own != chief) for own, chief in zip(digests, of_chief, strict=True)])
+        chief_digests = self.sums(digests if self.is_chief else [0] * len(digests))
+        num_others = self.sums([int(own != chief) for own, chief in zip(digests, chief_digests, strict=True)])
         differing = [name for name, number in zip(sorted(values), num_others, strict=True) if number]
         if differing:
             raise Mistake(

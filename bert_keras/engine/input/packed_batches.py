@@ -135,15 +135,15 @@ def _log_filling(lengths: Iterable[np.ndarray], row_length: int, is_trimmed: boo
     `is_trimmed` says whether batches would be cut to their longest example without packing.
     """
     counts, num_tokens, num_places, num_unpacked_places = [], 0, 0, 0
-    for of_batch in lengths:
-        of_batch = np.sort(of_batch)[::-1]
-        counts.append(len(first_fit(of_batch.tolist(), row_length)))
-        num_tokens += int(of_batch.sum())
-        num_places += counts[-1] * _cut(of_batch.sum(), row_length)
-        num_unpacked_places += len(of_batch) * (_cut(of_batch[0], row_length) if is_trimmed else row_length)
+    for batch_lengths in lengths:
+        batch_lengths = np.sort(batch_lengths)[::-1]
+        counts.append(len(first_fit(batch_lengths.tolist(), row_length)))
+        num_tokens += int(batch_lengths.sum())
+        num_places += counts[-1] * _cut(batch_lengths.sum(), row_length)
+        num_unpacked_places += len(batch_lengths) * (_cut(batch_lengths[0], row_length) if is_trimmed else row_length)
     log.info(
         "packing: %d examples fill %.1f rows of %d tokens, at most %d; padding: %.1f %%, unpacked %.1f %%",
-        len(of_batch),
+        len(batch_lengths),
         sum(counts) / len(counts),
         row_length,
         max(counts),

@@ -79,9 +79,9 @@ def seeded_batches(batches: tf.data.Dataset, seed: int, start_step: int) -> tf.d
 
     @as_written
     def add(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        of_step = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
+        step_seed = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
         shape = [batch["input_ids"].shape[0], 2]
-        return batch | {"example_seeds": tf.random.stateless_uniform(shape, of_step, None, None, tf.int32)}
+        return batch | {"example_seeds": tf.random.stateless_uniform(shape, step_seed, None, None, tf.int32)}
 
     return batches.enumerate(start_step).map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -182,10 +182,10 @@ def _shuffled_epoch(records: PretrainingRecords, seed: int, epoch: tf.Tensor) ->
     tf.random.set_seed(1)
     # fold_in mixes earlier values into the first element, so a second call moves the epoch there.
     folded = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
-    of_epoch = tf.cast(folded[0], tf.int64)
+    epoch_seed = tf.cast(folded[0], tf.int64)
     dataset = (
         _files(records)
-        .shuffle(len(records.files), seed=of_epoch)
+        .shuffle(len(records.files), seed=epoch_seed)
         .interleave(
             as_written(_read_file),
             cycle_length=min(_FILES_AT_ONCE, len(records.files)),
@@ -193,7 +193,7 @@ def _shuffled_epoch(records: PretrainingRecords, seed: int, epoch: tf.Tensor) ->
             deterministic=True,
         )
     )
-    return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=of_epoch + 1)
+    return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=epoch_seed + 1)
 
 
 def _parsed(

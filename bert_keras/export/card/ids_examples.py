@@ -50,7 +50,7 @@ def ids_example(
         library,
         "from tokenizers import BertWordPieceTokenizer",
         "",
-        *(f"{each} = {json.dumps(text, ensure_ascii=False)}" for each, text in texts.items()),
+        *(f"{variable} = {json.dumps(text, ensure_ascii=False)}" for variable, text in texts.items()),
         f'tokenizer = BertWordPieceTokenizer("vocab.txt", {casing})',
         f"tokenizer.enable_truncation({settings['max_seq_length']}{predictor.card_truncation})",
         *_rows(settings, texts),

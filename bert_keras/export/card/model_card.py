@@ -90,18 +90,18 @@ def _purpose(source: Source, places: Mapping[str, str]) -> Iterator[str]:
 def _data(run: Mapping[str, Any]) -> Iterator[str]:
     settings, facts = run["settings"], run["facts"]
     share = settings.get("eval_share")
-    told = [settings[name] for name in ("task_name", "tfds") if settings.get(name)]
+    details = [settings[name] for name in ("task_name", "tfds") if settings.get(name)]
     if settings.get("data_dir"):
-        told.append(f"folder `{os.path.basename(settings['data_dir'])}`")
+        details.append(f"folder `{os.path.basename(settings['data_dir'])}`")
     for name, use in (("train_file", "trained on"), ("eval_file", "evaluated on"), ("predict_file", "predicted")):
         if settings.get(name):
             part = f" (a share of {share:g} held out)" if name == "train_file" and share else ""
-            told.append(f"{use} `{os.path.basename(settings[name])}`{part}")
+            details.append(f"{use} `{os.path.basename(settings[name])}`{part}")
     for name, key, use in (("data", "training_examples", "train on"), ("evaluation", "examples", "evaluate on")):
         if number := (facts.get(name) or {}).get(key):
-            told.append(f"{number:,} examples to {use}")
-    if told:
-        yield f"## Data\n\n{', '.join(told)}."
+            details.append(f"{number:,} examples to {use}")
+    if details:
+        yield f"## Data\n\n{', '.join(details)}."
 
 
 def _metrics(source: Source, run: Mapping[str, Any], costs: Sequence[str]) -> Iterator[str]:
@@ -140,8 +140,8 @@ def _making(source: Source, versions: Mapping[str, str]) -> Iterator[str]:
         start = settings["init_checkpoint"]
         if start and not start.startswith(SCHEME):
             settings["init_checkpoint"] = os.path.basename(os.path.normpath(start))
-        shown = [f"{name} {_listed(value)}" for name, value in settings.items() if value is not None]
-        yield f"`{source.run['program']}.py`, step {source.settings['step']}: {', '.join(shown)}."
+        named_values = [f"{name} {_listed(value)}" for name, value in settings.items() if value is not None]
+        yield f"`{source.run['program']}.py`, step {source.settings['step']}: {', '.join(named_values)}."
     yield ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
 
@@ -153,8 +153,10 @@ def _scripts(vocab: Iterable[str]) -> str:
         if first.isalpha():
             counts[unicodedata.name(first, "unknown").split()[0].title()] += 1
     total = sum(counts.values())
-    shown = [f"{name} ({100 * number / total:.0f} %)" for name, number in counts.most_common() if 100 * number >= total]
-    return ", ".join(shown) or "none"
+    shares = [
+        f"{name} ({100 * number / total:.0f} %)" for name, number in counts.most_common() if 100 * number >= total
+    ]
+    return ", ".join(shares) or "none"
 
 
 def _listed(value: Any) -> Any:

@@ -61,23 +61,23 @@ def judge(
     answers: Sequence[Mapping[str, np.ndarray]],
     network: IdsNetwork,
     quantize: str | None = None,
-    asked: Sequence[Mapping[str, np.ndarray]] | None = None,
+    batches: Sequence[Mapping[str, np.ndarray]] | None = None,
 ) -> dict[str, float]:
     """Compares the outputs of an export for inputs (None: `questions`) with those of its network in float32.
 
     Returns the largest difference of two numbers, and the largest distance of an output in a batch, as in export.json.
     Raises ValueError if the outputs do not agree, or if a number of either is not finite.
     """
-    asked = asked or questions(network)
-    expected = [{name: value.numpy() for name, value in network(features).items()} for features in asked]
+    batches = batches or questions(network)
+    expected = [{name: value.numpy() for name, value in network(features).items()} for features in batches]
     if not all(np.isfinite(value).all() for outputs in expected for value in outputs.values()):
         raise Mistake("the scores of the model are not finite: its weights are broken; take another checkpoint")
     largest, farthest = 0.0, 0.0
     for name, many in expected[0].items():
         # Nobody uses the outputs at padding, and rounding to 8 bits can change them much.
-        kept = [features["input_mask"] == 1 for features in asked]
+        kept = [features["input_mask"] == 1 for features in batches]
         if not all(outputs[name].shape[:2] == mask.shape for outputs, mask in zip(expected, kept, strict=True)):
-            kept = [...] * len(asked)  # one output for each sequence
+            kept = [...] * len(batches)  # one output for each sequence
         variation = _root_mean_square((many - many.mean(axis=0))[kept[0]])
         rounding = _ROUNDING * max(float(np.abs(outputs[name]).max()) for outputs in expected)
         # Wrong names, wrong shapes and numbers that are not finite are errors in every format.

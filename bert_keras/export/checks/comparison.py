@@ -66,8 +66,8 @@ def compare_answers(
 def _difference(called: str, expected: Any, found: Any, tolerance: float, ranked: RankedField | None) -> float:
     if isinstance(expected, str) or isinstance(found, str):
         if type(expected) is not type(found):
-            told = f"the export: {found}" if isinstance(found, str) else f"Python: {expected}"
-            raise Mistake("{}: only one of them has an error ({})", called, told)
+            error_text = f"the export: {found}" if isinstance(found, str) else f"Python: {expected}"
+            raise Mistake("{}: only one of them has an error ({})", called, error_text)
         return 0.0
     first, second = (_arrays_of(_without_ties(answer, expected, ranked)) for answer in (expected, found))
     sizes = [np.abs(array).max(initial=1.0) for array in first.values() if np.issubdtype(array.dtype, np.floating)]
@@ -119,8 +119,8 @@ def largest_difference(
                 called,
                 name,
                 list(place) if place else "",
-                _shown(second[place]),
-                _shown(first[place]),
+                _format_value(second[place]),
+                _format_value(first[place]),
                 tolerance,
             )
     return largest
@@ -132,7 +132,7 @@ def check_names(called: str, expected: Iterable[str], found: Iterable[str]) -> N
         raise Mistake("{} gives {}, but {} are expected", called, ", ".join(sorted(found)), ", ".join(sorted(expected)))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, str):

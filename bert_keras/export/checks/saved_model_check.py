@@ -59,16 +59,16 @@ def check_saved_model(
     quantization.
     """
     tolerance = TOLERANCES[quantize]
-    of_text = [texts, {name: values[:1] for name, values in texts.items()}]
-    calls = [("serving_default", inputs) for inputs in of_text]
+    text_inputs = [texts, {name: values[:1] for name, values in texts.items()}]
+    calls = [("serving_default", inputs) for inputs in text_inputs]
     calls += [("ids", features) for features in questions(network)]
     found, load_seconds = run_in_new_process(folder, calls)
     differences = []
-    for inputs, outputs in zip(of_text, found, strict=False):
+    for inputs, outputs in zip(text_inputs, found, strict=False):
         expected = {name: value.numpy() for name, value in text_model.answer(inputs).items()}
         called = "serving_default in a new process, text {}"
         differences.append(compare_answers(called, _rows_of(expected), _rows_of(outputs), tolerance)[0])
-    ids = judge("ids in a new process", found[len(of_text) :], network, quantize)
+    ids = judge("ids in a new process", found[len(text_inputs) :], network, quantize)
     allowed = np.inf if quantize else tolerance
     live, num_live, num_other = compare_with_python(text_model, predictor, texts, found[0], allowed)
     return {

@@ -112,14 +112,14 @@ def run_in_node(web: pathlib.Path, calls: list[list[Any]]) -> list[dict[str, Any
     settings.write_text('{"type": "module"}')
     try:
         with tempfile.TemporaryDirectory() as folder:
-            asked, answered = pathlib.Path(folder, "input.json"), pathlib.Path(folder, "output.json")
-            asked.write_text(json.dumps(calls))
+            input_file, output_file = pathlib.Path(folder, "input.json"), pathlib.Path(folder, "output.json")
+            input_file.write_text(json.dumps(calls))
             program = pathlib.Path(__file__).with_suffix(".mjs")
-            process = subprocess.run(["node", program, web, asked, answered], capture_output=True, check=False)
+            process = subprocess.run(["node", program, web, input_file, output_file], capture_output=True, check=False)
             if process.returncode:
                 lines = process.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
                 reason = next((line for line in lines if "Error" in line), lines[-1])
                 raise Mistake("the web export does not run in Node: {}", reason)
-            return json.loads(answered.read_text())
+            return json.loads(output_file.read_text())
     finally:
         settings.unlink()

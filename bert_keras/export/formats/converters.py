@@ -81,8 +81,8 @@ def _divide_in_gelu(graph: Any) -> None:
     """Writes x / sqrt(2) in the exact gelu, which ONNX Runtime recognises; TensorFlow multiplies instead."""
     from onnx import numpy_helper
 
-    numbers = [each for each in graph.initializer if np.prod(each.dims) == 1]
-    factors = {each.name for each in numbers if np.allclose(numpy_helper.to_array(each), np.sqrt(0.5))}
+    numbers = [tensor for tensor in graph.initializer if np.prod(tensor.dims) == 1]
+    factors = {tensor.name for tensor in numbers if np.allclose(numpy_helper.to_array(tensor), np.sqrt(0.5))}
     erf_inputs = {node.input[0] for node in graph.node if node.op_type == "Erf"}
     products = [node for node in graph.node if node.op_type == "Mul" and node.input[1] in factors]
     products = [node for node in products if node.output[0] in erf_inputs]
@@ -100,7 +100,7 @@ def _quantize_products(graph: Any) -> None:
     import onnx
     from onnx import helper, numpy_helper
 
-    constants = {each.name: each for each in graph.initializer if len(each.dims) == 2}
+    constants = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 2}
     nodes, rounded, used = [], set(), set()
     for node in graph.node:
         if node.op_type != "MatMul" or node.input[1] not in constants:
@@ -123,7 +123,7 @@ def _quantize_products(graph: Any) -> None:
         values = numpy_helper.to_array(constants[weight])
         scale = np.maximum(np.abs(values).max(axis=0), _TINY) / _LARGEST_WEIGHT
         numbers |= {f"{weight}/8_bits": np.rint(values / scale).astype(np.int8), f"{weight}/scale": scale}
-    kept = [each for each in graph.initializer if each.name not in rounded - used]
+    kept = [tensor for tensor in graph.initializer if tensor.name not in rounded - used]
     for field, values in (("node", nodes), ("initializer", kept)):
         graph.ClearField(field)
         getattr(graph, field).extend(values)

@@ -54,9 +54,9 @@ def write_ids(
         _run_converter(name, str(saved_model), _SIGNATURE, str(written), quantize or "")
         run = OPENERS[name](written)
         # Fixed scales fit the data that they were found on; numbers of random ids may be far outside.
-        asked = batches_of(calibration) if calibration else questions(network)
-        answers = [run(features) for features in asked]
-        agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize, asked)
+        batches = batches_of(calibration) if calibration else questions(network)
+        answers = [run(features) for features in batches]
+        agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize, batches)
         if plain_file:
             pathlib.Path(f"{written}{converters.PLAIN}").replace(plain_file)
         if name == "openvino":

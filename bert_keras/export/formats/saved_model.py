@@ -27,19 +27,21 @@ def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
     """
     path = str(pathlib.Path(folder, PLACES["saved_model"]))
     # `save` traces the functions of the tokenizer; what is traced before it would be in the file twice.
-    of_text = tf.function(lambda texts: text_model.answer(texts), [text_model.text_signature], autograph=False)
-    tf.saved_model.save(text_model, path, {"serving_default": of_text, "ids": _of_ids(text_model.network)})
+    answer_texts = tf.function(lambda texts: text_model.answer(texts), [text_model.text_signature], autograph=False)
+    tf.saved_model.save(
+        text_model, path, {"serving_default": answer_texts, "ids": _make_ids_function(text_model.network)}
+    )
     return path
 
 
-def _of_ids(network: IdsNetwork) -> Any:
+def _make_ids_function(network: IdsNetwork) -> Any:
     def score(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         sizes = tf.shape(features["input_ids"])
-        told = f"input_ids is longer than the {network.longest} tokens that the model takes"
-        checks = [tf.debugging.assert_less_equal(sizes[1], network.longest, told)]
+        message = f"input_ids is longer than the {network.longest} tokens that the model takes"
+        checks = [tf.debugging.assert_less_equal(sizes[1], network.longest, message)]
         for name in ("input_mask", "segment_ids"):
-            told = f"{name} and input_ids differ in shape"
-            checks.append(tf.debugging.assert_equal(tf.shape(features[name]), sizes, told))
+            message = f"{name} and input_ids differ in shape"
+            checks.append(tf.debugging.assert_equal(tf.shape(features[name]), sizes, message))
         # Without this the network runs in parallel with the checks, and its own error may come first.
         with tf.control_dependencies(checks):
             return network({name: tf.identity(ids) for name, ids in features.items()})

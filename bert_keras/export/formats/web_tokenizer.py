@@ -23,19 +23,19 @@ def unicode_tables(tokenizer: FullTokenizer) -> dict[str, Any]:
         next, and for how many code points it is the same.
     """
     basic, longest_word = tokenizer.basic_tokenizer, tokenizer.wordpiece_tokenizer.max_input_chars_per_word
-    of_tokenizer = _of_mode(basic.do_lower_case, basic.strip_accents) | {"longest_word": longest_word}
+    tokenizer_tables = _mode_tables(basic.do_lower_case, basic.strip_accents) | {"longest_word": longest_word}
     if tokenizer.rules.is_foreign:
-        of_tokenizer["sigma_contexts"] = None
+        tokenizer_tables["sigma_contexts"] = None
     return {
         "unicode_version": unicodedata.unidata_version,
         "white_space": _SPACES,
-        "tokenizer": of_tokenizer | tokenizer.rules.to_json(),
-        "splitter": _of_mode(False, False),
+        "tokenizer": tokenizer_tables | tokenizer.rules.to_json(),
+        "splitter": _mode_tables(False, False),
         "character_classes": _runs(tables.table_of(_class_of)),
     }
 
 
-def _of_mode(do_lower_case: bool, strip_accents: bool) -> dict[str, Any]:
+def _mode_tables(do_lower_case: bool, strip_accents: bool) -> dict[str, Any]:
     table, expansions = tables.character_map(do_lower_case, strip_accents)
     sigma_contexts = tables.table_of(tables.sigma_context, tables.UNCASED)
     return {

@@ -30,9 +30,9 @@ def open_folder(folder: str, task: str | None = None) -> ModelFolder:
 def facts(model: ModelFolder) -> Iterator[str]:
     """Yields lines that say each fact and the file and key that decide it. Raises a Mistake for a refused value."""
     found = model.check().decided
-    widths = [max(len(getattr(each, name)) for each in found) for name in ("name", "value")]
-    for each in found:
-        yield f"  {each.name:<{widths[0]}}  {each.value:<{min(widths[1], 44)}}  {each.source}"
+    widths = [max(len(getattr(decision, name)) for decision in found) for name in ("name", "value")]
+    for decision in found:
+        yield f"  {decision.name:<{widths[0]}}  {decision.value:<{min(widths[1], 44)}}  {decision.source}"
 
 
 def keys(model: ModelFolder) -> Iterator[str]:
@@ -86,14 +86,14 @@ def comparison(model: ModelFolder, is_wanted: bool | None) -> tuple[list[str], b
     lines = [f"Compared with {found.library} on {found.num_texts} texts and pairs:"]
     agrees = not found.texts_with_other_tokens and found.difference <= _TOLERANCE
     if found.texts_with_other_tokens:
-        lines.append(f"  other tokens in {len(found.texts_with_other_tokens)}, first in {_shown(*found.worst_tokens)}")
+        lines.append(f"  other tokens in {len(found.texts_with_other_tokens)}, first in {_quote(*found.worst_tokens)}")
     else:
         lines.append("  the same tokens")
-    lines.append(f"  largest difference of outputs {found.difference:.2g}, in {_shown(found.worst_text)}")
+    lines.append(f"  largest difference of outputs {found.difference:.2g}, in {_quote(found.worst_text)}")
     return lines, agrees
 
 
-def _shown(text: Any, ours: Any = None, theirs: Any = None) -> str:
+def _quote(text: Any, ours: Any = None, theirs: Any = None) -> str:
     words = " | ".join(text) if isinstance(text, tuple) else text
     short = repr(words if len(words) <= 60 else f"{words[:57]}...")
     return short if ours is None else f"{short}: here {' '.join(ours)}, there {' '.join(theirs)}"

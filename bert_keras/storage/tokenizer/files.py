@@ -84,7 +84,7 @@ class TokenizerFiles:
     @functools.cached_property
     def _json(self) -> TokenizerJson | None:
         """The tokenizer.json; None without one with word pieces."""
-        return TokenizerJson.of_folder(self.folder)
+        return TokenizerJson.from_folder(self.folder)
 
     @property
     def has_json(self) -> bool:
@@ -142,17 +142,17 @@ class TokenizerFiles:
     @functools.cached_property
     def has_token_types(self) -> Fact:
         """Whether the tokens of a second text have the type 1. If not, their type is 0, as that of the first."""
-        names, of_class = self.config.get("model_input_names"), self.tokenizer_class
+        names, tokenizer_class = self.config.get("model_input_names"), self.tokenizer_class
         if isinstance(names, list):
             return Fact("token_type_ids" in names, self._file(TOKENIZER_CONFIG))
         if self._json and self.is_generic and ("B", 0) in self._json.template("pair"):
             return Fact(False, self._json.file)
-        if of_class.value not in _GENERIC_CLASSES:
-            return Fact(of_class.value != "DistilBertTokenizer", of_class.file, of_class.reason)
+        if tokenizer_class.value not in _GENERIC_CLASSES:
+            return Fact(tokenizer_class.value != "DistilBertTokenizer", tokenizer_class.file, tokenizer_class.reason)
         # transformers 4 gave them to generic classes, and transformers 5 does not.
         version = str(self._model.get("transformers_version") or "5")
-        is_old = of_class.value == _GENERIC_CLASSES[0] and version.partition(".")[0] in ("1", "2", "3", "4")
-        return Fact(is_old, None, f"the default of {of_class.value} in transformers {version}")
+        is_old = tokenizer_class.value == _GENERIC_CLASSES[0] and version.partition(".")[0] in ("1", "2", "3", "4")
+        return Fact(is_old, None, f"the default of {tokenizer_class.value} in transformers {version}")
 
     @functools.cached_property
     def special_tokens(self) -> dict[str, str]:
@@ -164,8 +164,8 @@ class TokenizerFiles:
                 raise unsupported(file, f"the token {content_of(token)} with {is_other[0]}")
             found.setdefault(content_of(token), file)
         if not self.is_generic:
-            of_class = f"the default of {self.tokenizer_class.value}"
-            found = {**dict.fromkeys(SPECIAL_TOKENS, of_class), **found}
+            source = f"the default of {self.tokenizer_class.value}"
+            found = {**dict.fromkeys(SPECIAL_TOKENS, source), **found}
         return found
 
     def _added(self) -> Iterator[tuple[str, Any]]:

@@ -46,7 +46,7 @@ class TokenizerJson:
         self._values, self.model = values, model
 
     @classmethod
-    def of_folder(cls, folder: str | os.PathLike) -> "TokenizerJson | None":
+    def from_folder(cls, folder: str | os.PathLike) -> "TokenizerJson | None":
         """Returns the tokenizer.json of a folder; None without one, or if its tokens are not word pieces."""
         file = paths.join(folder, TOKENIZER_JSON)
         found = cls(file) if paths.is_file(file) else None
@@ -120,10 +120,10 @@ class TokenizerJson:
 
     def check_equal(self, text_file: str, lines: Sequence[str]) -> None:
         """Refuses the lines of a vocab.txt if they have other tokens. Added tokens may be missing at its end."""
-        of_lines: Mapping[str, int] = {token: id_ for id_, token in enumerate(lines)}
+        line_ids: Mapping[str, int] = {token: id_ for id_, token in enumerate(lines)}
         _ = self.tokens  # checks the ids
         for token, id_ in sorted(self.model["vocab"].items(), key=lambda item: item[1]):
-            if token.strip() and of_lines.get(token.strip()) != id_:
+            if token.strip() and line_ids.get(token.strip()) != id_:
                 raise Mistake(
                     "{} has {} with the id {}, and {} has {} there; remove the file that does not belong to the model",
                     self.file,

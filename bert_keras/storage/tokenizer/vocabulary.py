@@ -21,7 +21,7 @@ def vocabulary_in(folder: str | os.PathLike) -> str | None:
     """
     if paths.is_file(file := paths.join(folder, VOCAB_FILE)):
         return file
-    found = TokenizerJson.of_folder(folder)
+    found = TokenizerJson.from_folder(folder)
     return found and found.file
 
 
@@ -65,7 +65,7 @@ class Tokens(list[str]):
         found = json_files.read_optional_object(file).get(LONGEST_WORD)
         if found is not None:
             return json_files.check_whole(found, file, LONGEST_WORD)
-        tokenizer = TokenizerJson.of_folder(folder)
+        tokenizer = TokenizerJson.from_folder(folder)
         return tokenizer and tokenizer.longest_word
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_keras.mistakes import Mistake, several
 from bert_keras.modeling import BertConfig, ClassifierModel
 from bert_keras.modeling.checkpoints.hugging_face_config import PROBLEM_TYPES
-from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, shown
+from bert_keras.prediction.arguments import OpenOptions, check_threshold, check_top_k, describe_value
 from bert_keras.prediction.loaded_model import Answer
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors, on_device
 from bert_keras.prediction.predictor import Found
@@ -225,7 +225,9 @@ print(dict(zip(labels, (scores / scores.sum()).tolist())))"""
             return Example("", text_a, text_b, source=source)
         if isinstance(text, tuple | list):
             raise Mistake(
-                "{} is {}, but the model takes single texts; give one str, or a list of several", source, shown(text)
+                "{} is {}, but the model takes single texts; give one str, or a list of several",
+                source,
+                describe_value(text),
             )
         return super()._encode(text, source)
 

@@ -16,7 +16,7 @@ from bert_keras.modeling import BertConfig, ClassifierModel, weights_to_load
 from bert_keras.modeling.base import BaseModel
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE
 from bert_keras.modeling.checkpoints.loading import load_all_weights
-from bert_keras.prediction.arguments import CallOptions, Limits, renamed_labels, shown
+from bert_keras.prediction.arguments import CallOptions, Limits, describe_value, renamed_labels
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Row
@@ -181,7 +181,9 @@ class FineTunedPredictor(TaskPredictor[Text, Answer]):
     def _check_pair(self, pair: object, source: str, names: tuple[str, str], may_lack_second: bool = False) -> None:
         """Checks that a value is a pair of texts; `may_lack_second` allows the second to be empty."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise Mistake("{} is {}, but a pair of two texts is needed: {}", source, shown(pair), " and ".join(names))
+            raise Mistake(
+                "{} is {}, but a pair of two texts is needed: {}", source, describe_value(pair), " and ".join(names)
+            )
         for text, name in zip(pair, names, strict=True):
             if not (may_lack_second and name == names[1] and isinstance(text, str) and is_blank(text)):
                 self._check_text(text, source, name)
@@ -275,7 +277,7 @@ class TextsScorer(FineTunedPredictor[Texts, Answer]):
     def _encode(self, question: Texts, source: str) -> Texts:
         is_pair = isinstance(question, tuple | list) and len(question) == 2
         if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < LISTS[self.names[2]]:
-            raise Mistake("{} is {}, but {} are needed", source, shown(question), self.needed)
+            raise Mistake("{} is {}, but {} are needed", source, describe_value(question), self.needed)
         (text, others), (name, other_name, others_name) = question, self.names
         self._check_text(text, source, name)
         self.limits.check("max_sequences", len(others), source, others_name)

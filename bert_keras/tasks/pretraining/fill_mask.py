@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake, Remedy, Setting, shortened
-from bert_keras.prediction.arguments import check_top_k, shown
+from bert_keras.prediction.arguments import check_top_k, describe_value
 from bert_keras.prediction.export_facts import RankedField
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found, Row
@@ -114,7 +114,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         vocab, ids = self.tokenizer.vocab, []
         words = [] if isinstance(candidates, str) or not isinstance(candidates, Iterable) else list(candidates)
         if not words or not all(isinstance(word, str) for word in words):
-            raise Mistake("{candidates} is {}, but a list of one word or more is needed", shown(candidates))
+            raise Mistake("{candidates} is {}, but a list of one word or more is needed", describe_value(candidates))
         for word in words:
             self.limits.check_text(word, Setting("candidates"))
             word_ids = [vocab[word]] if word in vocab else self.tokenizer.encode(word)

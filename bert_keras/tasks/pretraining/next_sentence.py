@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.mistakes import Mistake
-from bert_keras.prediction.arguments import shown
+from bert_keras.prediction.arguments import describe_value
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Tensors
 from bert_keras.prediction.predictor import Found
 from bert_keras.tasks.pretraining.predictor import PretrainedPredictor, fit_pair
@@ -47,7 +47,9 @@ print(float(1 / (1 + np.exp(scores[1] - scores[0]))))"""
 
     def _encode(self, pair: tuple[str, str], source: str) -> tuple[list[int], list[int]]:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise Mistake("{} is {}, but a pair of two texts is needed, a tuple of two str", source, shown(pair))
+            raise Mistake(
+                "{} is {}, but a pair of two texts is needed, a tuple of two str", source, describe_value(pair)
+            )
         for text, which in zip(pair, ("first", "second"), strict=True):
             self.limits.check_text(text, source, f"{which} text")
         first, second = (self._ids_of_text(text) for text in pair)

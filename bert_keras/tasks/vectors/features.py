@@ -15,7 +15,7 @@ from bert_keras.modeling import POOLER_PATTERNS, BertConfig, BertModel, Pretrain
 from bert_keras.modeling.checkpoints.files import Checkpoint
 from bert_keras.modeling.checkpoints.loading import load_all_weights
 from bert_keras.modeling.heads import check_pooling, pool
-from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, shown
+from bert_keras.prediction.arguments import EMBEDDINGS, Limits, check_choice, choose_layers, describe_value
 from bert_keras.prediction.containers import plain
 from bert_keras.prediction.network import Outputs, Question, ReadOut, Results, Tensors, lengths_up_to
 from bert_keras.prediction.predictor import Counts, Found, Row
@@ -206,7 +206,7 @@ class FeatureExtractor(ServedVectors, TaskPredictor[str | tuple[str, str], Featu
         """Checks a text or a pair and returns it as a pair; the second is None for a single text."""
         pair = (text, None) if isinstance(text, str) else text
         if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
-            raise Mistake("{} is {}, but a str is needed, or a tuple of two for a pair", source, shown(text))
+            raise Mistake("{} is {}, but a str is needed, or a tuple of two for a pair", source, describe_value(text))
         for part in pair:
             if part is not None:
                 self.limits.check_text(part, source)

@@ -16,7 +16,7 @@ from bert_keras.modeling import BertModel
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import check_pooling, pool
 from bert_keras.modeling.layers import normalize
-from bert_keras.prediction.arguments import EMBEDDINGS, PipeOptions, choose_layers, parse_layers, shown
+from bert_keras.prediction.arguments import EMBEDDINGS, PipeOptions, choose_layers, describe_value, parse_layers
 from bert_keras.prediction.network import Outputs, ReadOut, Tensors
 from bert_keras.prediction.predictor import Counts, Found
 from bert_keras.tasks.finetuning.predictor import Arrays, FineTunedPredictor
@@ -126,7 +126,9 @@ class Vectorizer(ServedVectors, FineTunedPredictor[str | tuple[str, str], TextVe
         [self._layer] = choose_layers((self.settings["layer"],), self.config.num_hidden_layers)
         for name, expected, needed in (("normalize", bool, "true or false"), ("prefix", str, "a text")):
             if not isinstance(self.settings.get(name, expected()), expected):
-                raise Mistake("{}: {} is {}, but must be {}", self.folder, name, shown(self.settings[name]), needed)
+                raise Mistake(
+                    "{}: {} is {}, but must be {}", self.folder, name, describe_value(self.settings[name]), needed
+                )
 
     def _load_model(self) -> BertModel:
         return load_encoder(self.config, self.files.need_checkpoint())
