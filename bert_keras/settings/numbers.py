@@ -92,7 +92,8 @@ class TextParser(flags.ArgumentParser):
     def parse(self, argument: str) -> str:
         if argument == "":
             raise Mistake("it is empty; give a value, or leave it out")
-        return super().parse(argument)
+        super().parse(argument)  # refuses what is not a text
+        return argument
 
 
 class ListedParser(TextParser):

@@ -111,10 +111,10 @@ def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
     if name == "train_file" and not settings.do_train:
         return  # only a part of it is read
     if name == "eval_file" and texts.kind == "texts":
-        path = name_of(settings.eval_file or settings.train_file)
+        path = name_of(settings.eval_file or settings.train_file or "")
         raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)
     if name == "train_file" and texts.has_scores:
-        path, highest = name_of(settings.train_file), max(texts.labels, key=abs)
+        path, highest = name_of(settings.train_file or ""), max(texts.labels, key=abs)
         if not (settings.max_score or highest):
             raise Mistake("{}: all scores are 0; give pairs of different similarity", path)
         if settings.max_score and settings.max_score < abs(highest):  # no cosine is above 1
@@ -134,7 +134,7 @@ def _check_others(rows: Sequence[tuple[str, ...]], settings: VectorSettings) -> 
     if min(len({row[0] for row in rows}), len({row[:2][-1] for row in rows})) < 2:
         raise Mistake(
             "{}: all examples have the same first or the same second text; ranking needs others to compare with",
-            name_of(settings.train_file),
+            name_of(settings.train_file or ""),
         )
     if min(settings.train_batch_size) < 2:
         raise Mistake(
