@@ -225,12 +225,11 @@ def build_pretraining_data(build: Build) -> dict:
 def check_build(build: Build, needs_outputs: bool = True) -> None:
     """Raises an error for settings or files that cannot be used, and warns about others."""
     all_files = [*build.output_files, *build.eval_files]
-    if all_files or needs_outputs:
-        check_eval(build.cleaning, build.eval_files)
     tokenizer, inputs = build.tools.tokenizer, [text.file for text in build.texts]  # both are checked here
     if isinstance(tokenizer, WordMarker) and tokenizer.segmenter.method == "list":
         inputs.append(build.settings.chinese_words)
     if all_files or needs_outputs:
+        check_eval(build.cleaning, build.eval_files)
         check_record_files(all_files, inputs, build.vocab_file)
     tell_replaced(all_files)
     warn_about_casing(build.tokenizer.vocab, build.tokenizer.basic_tokenizer.do_lower_case)
@@ -274,9 +273,8 @@ def _build_files(build: Build, workers: Workers, folder: WorkFolder, files: Sequ
         corpora, report = tokenize(build, works)
         for documents, _ in corpora:
             stack.callback(documents.close)
-        for work, (documents, num_unknown), outputs in zip(
-            works, corpora, (build.output_files, build.eval_files), strict=False
-        ):
+        parts = zip(works, corpora, (build.output_files, build.eval_files), strict=False)
+        for work, (documents, num_unknown), outputs in parts:
             check_corpus(documents, build)
             tell_room(documents, build.tools, build.is_gzip, build.folder, [paths.real(file) for file in outputs])
             runs, counts, first_instances = draw_all(documents, build.tools, work, len(outputs), build.is_release_order)

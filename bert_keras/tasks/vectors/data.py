@@ -110,21 +110,21 @@ def _check(texts: Texts, name: str, settings: VectorSettings) -> None:
     """Refuses texts, those of the setting `name`, that the run cannot learn or evaluate."""
     if name == "train_file" and not settings.do_train:
         return  # only a part of it is read
+    path = name_of(getattr(settings, name) or settings.train_file or "")
     if name == "eval_file" and texts.kind == "texts":
-        path = name_of(settings.eval_file or settings.train_file or "")
         raise Mistake("{} has only texts; give scored pairs, pairs, or texts and their classes", path)
     if name == "train_file" and texts.has_scores:
-        path, highest = name_of(settings.train_file or ""), max(texts.labels, key=abs)
+        highest = max(texts.labels, key=abs)
         if not (settings.max_score or highest):
             raise Mistake("{}: all scores are 0; give pairs of different similarity", path)
         if settings.max_score and settings.max_score < abs(highest):  # no cosine is above 1
             message = "{max_score}={} is less than the score {:g} in {}; give the highest score, or more"
             raise Mistake(message, settings.max_score, highest, path)
     elif name == "train_file":
-        _check_others(texts.rows, settings)
+        _check_others(texts.rows, path, settings)
 
 
-def _check_others(rows: Sequence[tuple[str, ...]], settings: VectorSettings) -> None:
+def _check_others(rows: Sequence[tuple[str, ...]], path: str, settings: VectorSettings) -> None:
     """Refuses to rank if an example would have no other text to compare its second text, or its only one, with.
 
     A third text is such another text, even alone.
@@ -133,8 +133,7 @@ def _check_others(rows: Sequence[tuple[str, ...]], settings: VectorSettings) -> 
         return
     if min(len({row[0] for row in rows}), len({row[:2][-1] for row in rows})) < 2:
         raise Mistake(
-            "{}: all examples have the same first or the same second text; ranking needs others to compare with",
-            name_of(settings.train_file or ""),
+            "{}: all examples have the same first or the same second text; ranking needs others to compare with", path
         )
     if min(settings.train_batch_size) < 2:
         raise Mistake(
