@@ -28,7 +28,7 @@ def read_tfds(
 
     `split` is the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test", which in "glue/mnli" are
     the matched genres. `columns` are the names of the features; None: those of the GLUE task. Missing names are found
-    as in a user's file. `kind` is that of the labels of other datasets, one of `tasks.tables.settings.KINDS`. Without
+    as those of a user's table. Labels of other datasets are of a `kind`, one of `tasks.tables.settings.KINDS`. Without
     `has_labels`, those of the split are not read.
 
     Returns the examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
