@@ -202,17 +202,18 @@ def naming_classifier(own: Iterable[str]) -> Iterator[None]:
 
 
 def _naming(message: Message, own: Collection[str]) -> Message:
+    named: list[str] = []
+    message.spelled(lambda name: named.append(name) or name)
+    others = [name for name in dict.fromkeys(named) if name not in own]
+    if not others or ".py" in str(message):
+        return message
     from bert_keras.tasks.classification.settings import LabelledTextSettings, OwnLabelSettings  # for few messages only
     from bert_keras.tasks.tables.settings import ColumnSettings
 
-    named: list[str] = []
-    message.spelled(lambda name: named.append(name) or name)
     table_settings = LabelledTextSettings, OwnLabelSettings, ColumnSettings
-    known = {"eval_share", *(field.name for group in table_settings for field in setting_fields(group))}.difference(own)
-    missing = [Setting(name) for name in dict.fromkeys(named) if name in known]
-    if not missing or ".py" in str(message):
-        return message
-    return Message("{}; for {}, use run_classifier.py", message, missing)
+    known = {"eval_share", *(field.name for group in table_settings for field in setting_fields(group))}
+    missing = [Setting(name) for name in others if name in known]
+    return Message("{}; for {}, use run_classifier.py", message, missing) if missing else message
 
 
 def _show_next_steps(program_file: str, settings: Any, texts: Sequence[str], is_useful: bool) -> None:
